@@ -1,8 +1,8 @@
 /**
- * A writer is killed again and again while it opens, appends, puts, takes leases, removes and checkpoints. After
- * each kill everything that it was told must be there. Half of the stores are verified on a copy, so that the next
- * life meets the files as the kill left them and recovers them itself; half through a handle that stays open
- * meanwhile, as a neighbouring process would have it.
+ * A writer is killed again and again while it opens, appends, puts, takes leases, removes and checkpoints.
+ * After each kill, everything that was acknowledged must be there. Half of the stores are verified on a copy,
+ * so that the next writer recovers the files as the kill left them; half through a handle that stays open, as
+ * a neighbouring process has it.
  */
 
 import { copyFile, rm } from "node:fs/promises";
@@ -13,13 +13,16 @@ import { type Acknowledgement, readAcknowledgements } from "./acknowledgements.t
 import { type Program, Workshop, warmUp } from "./programs.ts";
 import { verify } from "./verifier.ts";
 
-/** Where two Nodes share the tests, the first has ten and the second the rest of two hundred. HOLDFAST_FULL=1: each a thousand. */
+/**
+ * Two Nodes share the tests: the first runs ten kills, the second the rest of 200. HOLDFAST_FULL=1: a
+ * thousand each.
+ */
 const isShort = Boolean(process.env["HOLDFAST_SHORT"]);
 const SHARE = isShort ? 10 : process.env["HOLDFAST_REST"] ? 190 : 200;
 const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : SHARE;
-/** Each is verified after every kill, so a store that lives on costs more with each; of ten kills five are with a neighbour. */
+/** A store is verified after every kill, so it costs more with each. Five of ten kills have a neighbour. */
 const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : isShort ? 5 : 10;
-/** Of ten lives this many end while the store is being opened; the others some time after their first append. */
+/** Of ten writers, this many are killed while they open the store; the others after their first append. */
 const EARLY_DEATHS = 2;
 const OPENING_MS = 40;
 const WORKING_MS = 25;
@@ -33,7 +36,7 @@ beforeAll(async () => {
 
 afterAll(() => workshop.dispose());
 
-/** One life: told to go, killed at some moment of its opening or of its work. */
+/** One writer, killed at some moment while it opens or works. */
 async function liveAndDie(writer: Program, life: number): Promise<void> {
   const isEarly = life % 10 < EARLY_DEATHS;
   writer.say("go");
@@ -48,8 +51,8 @@ async function liveAndDie(writer: Program, life: number): Promise<void> {
 }
 
 /**
- * The file and its journals, without the shared memory: what a machine finds after it was switched on again. A new file has a
- * rollback journal until its tables are there, and is damaged without it.
+ * The file and its journals, without the shared memory, as a machine finds them after a restart. A new file
+ * has a rollback journal until its tables exist, and is damaged without it.
  */
 async function verifyCopy(place: string, said: readonly Acknowledgement[]): Promise<string[]> {
   const copy = join(place, "copy.db");
@@ -73,7 +76,7 @@ async function verifyFile(path: string, said: readonly Acknowledgement[]): Promi
 
 interface Toll {
   kills: number;
-  /** Lives that were told of at least one thing. */
+  /** Writers with at least one acknowledgement. */
   fruitful: number;
   acknowledgements: number;
 }
@@ -104,11 +107,12 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
   return toll;
 }
 
-test(`${KILLS} kills at random moments take nothing that was acknowledged`, {
+test(`${KILLS} kills at random moments lose nothing that was acknowledged`, {
   timeout: 900_000,
 }, async () => {
   const tolls: Toll[] = [];
-  // One after the other: while this process verifies one store, it could not end a life in another in time.
+  // One after the other: while this process verifies one store, it could not kill the writer of another in
+  // time.
   for (let store = 0; store < KILLS / KILLS_PER_STORE; store++)
     tolls.push(await killOneStore(store % 2 === 0));
   const sum = (of: keyof Toll) => tolls.reduce((total, toll) => total + toll[of], 0);
@@ -116,6 +120,6 @@ test(`${KILLS} kills at random moments take nothing that was acknowledged`, {
     `${sum("kills")} kills, ${sum("fruitful")} of them after ${sum("acknowledgements")} acknowledgements`,
   );
   expect(sum("kills")).toBe(KILLS);
-  // Some lives end before the first append; if most did, this would show nothing.
+  // Some writers die before their first append; if most did, the test would prove nothing.
   expect(sum("fruitful")).toBeGreaterThan(KILLS / 2);
 });

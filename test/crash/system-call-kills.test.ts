@@ -1,7 +1,7 @@
 /**
- * The same few acts, killed right before each single system call that changes the store's files or its folder.
- * First the calls of an undisturbed run are counted, then every one of them gets its own run, its own kill, and its
- * own verification. A kill that did not fire fails the test.
+ * The same few acts, killed right before each system call that changes the store's files or its folder. The
+ * calls of an undisturbed run are counted first; then each call gets a run, a kill and a verification of its
+ * own. A kill that does not fire fails the test.
  */
 
 import { execFileSync } from "node:child_process";
@@ -16,7 +16,10 @@ import { Workshop } from "./programs.ts";
 import { tallyKind } from "./tally.ts";
 import { verify } from "./verifier.ts";
 
-/** Everything that can change a file or a folder; a question mark lets strace skip what a machine does not have. */
+/**
+ * All calls that can change a file or a folder. With a question mark, strace skips a call that the machine
+ * lacks.
+ */
 const CHANGING = [
   "?open",
   "openat",
@@ -42,14 +45,14 @@ const CHANGING = [
   "fchown",
 ];
 
-/** Locks and descriptors change no bytes, but a lock that outlives its holder would show here. */
+/** Locks and descriptors change no bytes, but a lock that outlives its holder would be found here. */
 const LOCKING = ["close", "fcntl"];
 
 const STRACE = "strace";
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /**
- * Of each call; only writing and syncing go beyond it. HOLDFAST_FULL=1 takes all, on either Node: the calls are those of SQLite,
- * which both bring along.
+ * Kills per system call; only writes and syncs have more. HOLDFAST_FULL=1 runs all. Both Nodes contain
+ * SQLite, which makes the calls.
  */
 const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 20;
 const LANES = 2;
@@ -76,13 +79,13 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
   let workshop: Workshop;
 
   beforeAll(async () => {
-    // A kill takes nothing from the kernel, and what the power may take is tested elsewhere.
+    // A kill loses nothing in the kernel; power loss is tested elsewhere.
     workshop = await Workshop.make(quickFolder());
   });
 
   afterAll(() => workshop.dispose());
 
-  /** Runs the workload in a new folder under strace; `inject` says where to kill it. */
+  /** Runs the workload in a new folder under strace, which kills it at `inject`. */
   async function runTraced(inject: Point | null) {
     const place = await workshop.place();
     const folder = join(place, "state");
@@ -119,8 +122,8 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
   }
 
   /**
-   * Returns how much the writer had been told by then. Writers share commits as they meet, so one run may make a few calls
-   * fewer than another; where it ended before the point, the last call that it made is the point of the next try.
+   * Returns the number of acknowledgements before the kill. Writers share commits by chance, so one run may
+   * make a few calls fewer than another. If it ended before the point, the next try uses its last call.
    */
   async function killAt(point: Point, tries = 1): Promise<number> {
     const { place, path, acknowledgements, ended, seen, lines } = await runTraced(point);
@@ -131,7 +134,8 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
       return killAt({ call: point.call, count: made }, tries + 1);
     }
     expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
-    // The signal ends the process at that call; one that another thread had just begun may still be on the list.
+    // The signal ends the process at that call; a call that another thread had just begun may still be
+    // listed.
     expect([point.count, point.count + 1], `${name} fired elsewhere, at ${made}`).toContain(made);
     expect(
       lines.some((line) => line.endsWith("+++ killed by SIGKILL +++")),
@@ -150,7 +154,7 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     return said.length;
   }
 
-  /** Whoever comes next can write. */
+  /** The next process can write. */
   async function goOn(journal: Journal): Promise<void> {
     const log = await journal.open(tallyKind, "alone");
     const data = { id: "next", batch: "next", size: 1, text: "" };
@@ -162,7 +166,7 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     return [...new Set(points.map(({ call }) => call))];
   }
 
-  /** All points of a call, or as many as may be, evenly spread and the same ones every time. */
+  /** All points of a call, or as many as allowed, evenly spread and the same every time. */
   function spread(points: readonly Point[]): Point[] {
     return callsOf(points).flatMap((name) => {
       const all = points.filter(({ call }) => call === name);
@@ -174,7 +178,7 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     });
   }
 
-  test("a kill right before each of them takes nothing that was acknowledged", {
+  test("a kill right before each of them loses nothing that was acknowledged", {
     timeout: 900_000,
   }, async () => {
     const points = await everyPoint();
@@ -191,7 +195,7 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     expect(calls).toEqual(
       expect.arrayContaining(["openat", "pwrite64", "fsync", "ftruncate", "unlink", "mkdir"]),
     );
-    // From before the first acknowledgement to after the last but the ones on closing.
+    // From before the first acknowledgement to after the last one before closing.
     expect(said.size).toBeGreaterThanOrEqual(10);
   });
 });

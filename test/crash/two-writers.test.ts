@@ -3,7 +3,7 @@ import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { Workshop } from "./programs.ts";
 import { twoWritersTest } from "./two-writers.ts";
 
-// On a disk, whose syncs are what a heartbeat could have to wait for.
+// On a real disk, because a heartbeat could have to wait for its syncs.
 const workshop = await Workshop.make(process.env["HOLDFAST_DISK"]);
 afterAll(() => workshop.dispose());
 

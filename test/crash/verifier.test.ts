@@ -1,4 +1,4 @@
-/** The verifier is shown stores in which something went wrong, and has to say what. */
+/** The verifier must find each fault that is planted in a store. */
 
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ async function problems(): Promise<string[]> {
 const STREAM = "(SELECT id FROM streams WHERE stream = ?1)";
 const LAST = `(SELECT max(id) FROM writes WHERE id >> 28 = ${STREAM})`;
 
-/** Takes the last write of a stream and leaves everything else as if it had never been. */
+/** Removes the last write of a stream, and makes everything else look as if it had never existed. */
 function cut(database: Database, stream: string): void {
   database.prepare(`DELETE FROM writes WHERE id = ${LAST}`).run(stream);
   database.prepare(`UPDATE streams SET seq = ${LAST} & 268435455 WHERE stream = ?1`).run(stream);
@@ -139,7 +139,7 @@ test("the verifier catches a writer that acknowledges before it is durable", asy
   const file = join(place, "acknowledgements");
   const found: string[] = [];
   const isLost = (problem: string): boolean => /^lost: .* up to \d+$/.test(problem);
-  // Whatever the moment of the kill, something is nearly always under way; one life of many is enough.
+  // At nearly every moment an append is in flight; one writer of many is enough.
   for (let life = 0; life < 50 && !found.some(isLost); life++) {
     const writer = workshop.start("writer", path, file, String(life), "eager");
     await writer.line("ready");

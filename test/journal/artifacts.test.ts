@@ -21,7 +21,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
 
   const bytes = (text: string) => new TextEncoder().encode(text);
 
-  test("are named by what they hold, and come back as they were", async () => {
+  test("are named by their hash, and come back unchanged", async () => {
     const all = Uint8Array.from({ length: 256 }, (_each, index) => index);
     const hash = await journal.putArtifact(all);
     expect(hash).toBe(sha256(all));
@@ -31,7 +31,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
     expect(await journal.getArtifact(empty)).toHaveLength(0);
   });
 
-  test("one that is not there is a clear error", async () => {
+  test("a missing one is an error", async () => {
     const hash = sha256("never stored");
     await expect(journal.getArtifact(hash)).rejects.toMatchObject({
       code: "ARTIFACT_MISSING",
@@ -39,7 +39,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
     });
   });
 
-  test("one that the medium changed is not handed out", async () => {
+  test("a damaged one is not returned", async () => {
     const hash = await journal.putArtifact(bytes("contract"));
     const store = altered(place.store, {
       get: async (get, request) => ({ ...(await get(request)), payload: bytes("contrast") }),
@@ -48,7 +48,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
     await expect(damaged).rejects.toMatchObject({ code: "ARTIFACT_CORRUPT", data: { hash } });
   });
 
-  test("nothing can refer to one that is not stored", async () => {
+  test("an event cannot refer to one that is not stored", async () => {
     const log = await journal.open(words, "w");
     const hash = sha256(bytes("late"));
     const refer = () => log.commit(() => said(`artifact:${hash}`));
@@ -57,7 +57,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
     expect(await refer()).toMatchObject({ outcome: "ok" });
   });
 
-  test("collection spares what is young and what is referred to", async () => {
+  test("collection spares young and referenced ones", async () => {
     const old = await journal.putArtifact(bytes("old"));
     const used = await journal.putArtifact(bytes("used"));
     const log = await journal.open(words, "w");
@@ -71,7 +71,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
     expect(await journal.getArtifact(young)).toEqual(bytes("young"));
   });
 
-  test("putting one again makes it young", async () => {
+  test("putting one again makes it young again", async () => {
     const hash = await journal.putArtifact(bytes("again"));
     nowMs += 2 * DAY_MS;
     await journal.putArtifact(bytes("again"));
@@ -79,7 +79,7 @@ describe.each(Object.entries(PLACES))("artifacts on %s", (_, makePlace) => {
     expect(await journal.getArtifact(hash)).toEqual(bytes("again"));
   });
 
-  test("what a removed stream referred to goes, unless a fork shares its past", async () => {
+  test("those of a removed stream are collected, unless a fork shares its history", async () => {
     const hash = await journal.putArtifact(bytes("shared"));
     const log = await journal.open(words, "w");
     await log.commit(() => said(`artifact:${hash}`));

@@ -1,4 +1,4 @@
-/** Codecs and callers that use a buffer again, throw where nobody expects it, or throw what is no error. */
+/** Codecs and callers that reuse buffers, throw unexpectedly, or throw values that are not errors. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Journal, type PayloadCodec } from "../../src/journal/index.ts";
@@ -10,7 +10,7 @@ import { said, words } from "./words.ts";
 
 const LONG = "x".repeat(30_000);
 
-/** As a redaction is easily written: it takes for granted that a payload is a list of events. */
+/** A careless redaction: it assumes that every payload is a list of events. */
 const listsOnly: PayloadCodec = {
   name: "lists-only",
   encode: (text) => JSON.stringify((JSON.parse(text) as unknown[]).map((each) => each)),
@@ -55,7 +55,7 @@ describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
     await again.close();
   });
 
-  test("a codec may use its buffer again", async () => {
+  test("a codec may reuse its buffer", async () => {
     const { journal, first, second } = await twoLogs(place.store);
     await Promise.all([first.commit(() => said("one")), second.commit(() => said("two"))]);
     expect((await journal.load(words, "a")).state.list).toEqual(["one"]);
@@ -63,7 +63,7 @@ describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
     expect(await place.store.check()).toEqual([]);
   });
 
-  test("a codec may use its buffer again for a snapshot", async () => {
+  test("a codec may reuse its buffer for a snapshot", async () => {
     const { journal, first, second } = await twoLogs(place.store);
     for (let count = 0; count < 3; count++) await first.commit(() => said(LONG));
     await Promise.all([
@@ -76,7 +76,7 @@ describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
     expect(await journal.check(words, "words/b")).toEqual([]);
   });
 
-  test("whoever stores an artifact may use its buffer again", async () => {
+  test("the caller of putArtifact may reuse its buffer", async () => {
     const journal = new Journal({ store: place.store });
     const buffer = Buffer.alloc(5);
     const puts = ["first", "other"].map((text) => {

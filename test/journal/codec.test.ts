@@ -45,7 +45,7 @@ describe.each(Object.entries(PLACES))("payload codecs on %s", (name, makePlace) 
   const holdfast = (...codecs: PayloadCodec[]): Promise<Holdfast> =>
     open(undefined, { store: place.store, codecs });
 
-  test("what is encrypted cannot be read from the file, and comes back exactly", async () => {
+  test("an encrypted text cannot be read from the file, and comes back exactly", async () => {
     const codec = encryption("aes-1");
     const secret = "the vault opens at nine";
     const session = await (await holdfast(codec)).session("s", {
@@ -87,7 +87,7 @@ describe.each(Object.entries(PLACES))("payload codecs on %s", (name, makePlace) 
     expect((await journal.load(words, "w")).state.list).toEqual(["w"]);
   });
 
-  test("after a redaction memory holds what was stored, no more", async () => {
+  test("after a redaction, memory holds the redacted text", async () => {
     const first = await holdfast(redaction);
     const session = await first.session("s", { title: "with sk-title" });
     const message = await session.append({ role: "user", text: "my key is sk-12345, thanks" });
@@ -107,7 +107,7 @@ describe.each(Object.entries(PLACES))("payload codecs on %s", (name, makePlace) 
     expect(await place.bytes()).not.toContain("sk-12345");
   });
 
-  test("a codec that is not configured is named in the error", async () => {
+  test("an unknown codec is an error that names it", async () => {
     const journal = new Journal({ store: place.store, codecs: [encryption("aes-1")] });
     await (await journal.open(words, "w")).commit(() => said("a"));
     const without = new Journal({ store: place.store });

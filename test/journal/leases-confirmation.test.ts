@@ -1,4 +1,7 @@
-/** When a lease was last confirmed: the latest moment of which the store has said so, in whatever order it says it. */
+/**
+ * The last confirmation of a lease is the latest moment that the store confirmed, even if answers come out of
+ * order.
+ */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Journal, Lease, OwnedLog } from "../../src/journal/index.ts";
@@ -26,7 +29,7 @@ beforeEach(async () => {
 
 afterEach(() => own.lease.release());
 
-test("a commit that waited long does not set it back behind a renewal", async () => {
+test("a slow commit does not overwrite a later renewal", async () => {
   appends.close();
   const commit = own.commit(() => said("slow"));
   await journal.leases.confirm(own.lease);
@@ -36,7 +39,7 @@ test("a commit that waited long does not set it back behind a renewal", async ()
   expect(own.lease.confirmedAt.steady).toBeGreaterThanOrEqual(renewed);
 });
 
-test("a renewal that waited long does not set it back behind a commit", async () => {
+test("a slow renewal does not overwrite a later commit", async () => {
   renewals.close();
   const renewal = journal.leases.confirm(own.lease);
   await own.commit(() => said("quick"));

@@ -1,4 +1,4 @@
-/** A store that answers, but always too late for anybody to be sure of a lease. */
+/** A store that always answers too late to confirm a lease. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { z } from "zod";
@@ -32,13 +32,13 @@ const slowStore = (slowMs: number, times = Number.POSITIVE_INFINITY): Store =>
     lease: async (lease, request) => {
       const answer = await lease(request);
       if (request.act === "renew" && renewals++ < times) now += slowMs;
-      // Where nothing bounds it, the test fails instead of running for ever.
+      // Without a limit in the code, the test fails instead of running for ever.
       if (renewals > 1_000) throw new Error("asked a thousand times");
       return answer;
     },
   });
 
-test("mustHold gives up after more than a lease, says why, and a store that becomes quick again is not given up", async () => {
+test("mustHold gives up on a slow store after more than a lease, but not on one that recovers", async () => {
   const { leases } = new Journal({ store: slowStore(LEASE_MS / 3), leaseMs: LEASE_MS });
   const taken = (await leases.take("words/w", "a", { label: "a", waitMs: 0 })) as Lease;
   expect(taken).toBeInstanceOf(Lease);
@@ -51,7 +51,7 @@ test("mustHold gives up after more than a lease, says why, and a store that beco
   });
   expect(now - before).toBeGreaterThan(LEASE_MS);
   expect(renewals).toBeLessThan(10);
-  // Nobody has taken it: the lease is not lost, and may be asked for again.
+  // The lease is not lost, and may be confirmed later.
   expect(taken.lost.aborted).toBe(false);
   await taken.release();
 
@@ -63,7 +63,7 @@ test("mustHold gives up after more than a lease, says why, and a store that beco
   await other.release();
 });
 
-test("a process that was stopped for long while it asked is not taken for a slow store", async () => {
+test("a process that was stopped while it asked does not give up on the store", async () => {
   const { leases } = new Journal({ store: slowStore(LEASE_MS * 100, 1), leaseMs: LEASE_MS });
   const taken = (await leases.take("words/w", "a", { label: "a", waitMs: 0 })) as Lease;
   now += LEASE_MS / 2;

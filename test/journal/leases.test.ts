@@ -1,4 +1,4 @@
-/** Leases between real processes: who may take over from whom, and what the one before can still do. */
+/** Leases between real processes: when another may take over, and what the former holder can still do. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ describe.runIf(process.platform === "linux")("a lease that another process holds
   let workshop: Workshop;
   let path: string;
   let store: Store;
-  /** What leases run by in this process. */
+  /** The clock of leases in this process. */
   let nowMs: () => number;
 
   beforeAll(async () => {
@@ -54,7 +54,7 @@ describe.runIf(process.platform === "linux")("a lease that another process holds
     return taken;
   }
 
-  test("is taken at once when that process was killed", async () => {
+  test("is granted at once after that process was killed", async () => {
     const program = await holder(LONG_MS);
     program.signal("SIGKILL");
     expect((await program.ended).signal).toBe("SIGKILL");
@@ -64,15 +64,15 @@ describe.runIf(process.platform === "linux")("a lease that another process holds
     await lease.release();
   });
 
-  test("is taken at once when that process is dead and nobody has reaped it", async () => {
-    // The shell starts the holder, then becomes a program that waits for nobody.
+  test("is granted at once if that process is dead but not reaped", async () => {
+    // The shell starts the holder, then becomes a program that reaps no child.
     const command = workshop.command("holder", path, NAME, String(LONG_MS));
     const script = '"$@" < /proc/self/fd/0 & echo "pid $!"; exec sleep 600';
     const parent = workshop.run(["sh", "-c", script, "sh", ...command]);
     const pid = Number((await parent.line("pid")).slice(4));
     await parent.line("holds");
     process.kill(pid, "SIGKILL");
-    // Its other threads die one by one; it is dead when its first one is the last.
+    // Its threads die one by one; it is dead when only the first is left.
     const isZombie = () =>
       readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ") &&
       readdirSync(`/proc/${pid}/task`).length === 1;
@@ -83,13 +83,14 @@ describe.runIf(process.platform === "linux")("a lease that another process holds
     await lease.release();
   });
 
-  test("is not taken from a process that lives, however long one waits", async () => {
+  test("is not granted while that process lives, however long we wait", async () => {
     for (let leaseMs = SHORT_MS; ; leaseMs *= 4) {
       const program = await holder(leaseMs);
       const row = await take(leaseMs, 3 * leaseMs);
       program.say("gap");
       const gapMs = Number((await program.line("gap ")).slice(4));
-      // Whom the machine keeps from its heartbeats for that long loses it by right, and the next one has a longer one.
+      // A holder that the busy machine keeps from its heartbeats for that long rightly loses it: try a longer
+      // lease.
       if (row instanceof Lease && gapMs > leaseMs / 2 && leaseMs < LONG_MS) {
         program.signal("SIGKILL");
         await program.ended;
@@ -106,7 +107,7 @@ describe.runIf(process.platform === "linux")("a lease that another process holds
     }
   });
 
-  test("stays with a stopped process until it runs out; then that one is fenced", async () => {
+  test("stays with a stopped process until it expires; then the process is fenced", async () => {
     const program = await holder(SHORT_MS);
     program.say("first");
     expect(await program.line("first")).toBe("first ok");
@@ -139,7 +140,7 @@ describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
   const take = (journal: Journal, name: string, owner: string) =>
     journal.leases.take(name, owner, { label: owner, waitMs: 0 });
 
-  test("a log under a lease writes until another takes over, and then says so", async () => {
+  test("an owned log writes until another owner takes over, then fails with LEASE_LOST", async () => {
     const place = await makePlace();
     const journal = new Journal({ store: place.store });
     const first = await take(journal, "words/w", "a");
@@ -148,7 +149,7 @@ describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
     await own.write(() => said("mine"));
     journal.leases.stop();
     place.advanceMs(journal.leases.ttlMs + 1);
-    // Run out, but nobody else has it: the token still counts.
+    // Expired, but not taken: the token still counts.
     await own.write(() => said("late"));
     place.advanceMs(journal.leases.ttlMs + 1);
     const second = await take(new Journal({ store: await place.another() }), "words/w", "b");
@@ -159,7 +160,7 @@ describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
     await place.dispose();
   });
 
-  test("a commit that writes nothing does not count as a sign that the lease is still ours", async () => {
+  test("a commit that writes nothing does not confirm the lease", async () => {
     const place = await makePlace();
     const journal = new Journal({ store: place.store });
     const lease = await take(journal, "words/w", "a");
@@ -186,7 +187,7 @@ describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
     await place.dispose();
   });
 
-  test("a released lease is free at once, and its token is never given again", async () => {
+  test("a released lease is free at once, and its token is not reused", async () => {
     const place = await makePlace();
     const journal = new Journal({ store: place.store });
     for (const [index, owner] of ["a", "b", "a"].entries()) {
@@ -198,7 +199,7 @@ describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
     await place.dispose();
   });
 
-  test("waiting for a lease ends when the signal says so", async () => {
+  test("the wait for a lease ends when the signal aborts", async () => {
     const place = await makePlace();
     const journal = new Journal({ store: place.store });
     await take(journal, "words/w", "a");

@@ -1,4 +1,4 @@
-/** An older copy is put in the place of a store that a process has open: it notices, and writes nothing to it (I12). */
+/** An older copy replaces an open store: the process notices, and writes nothing to it (I12). */
 
 import { copyFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 afterAll(() => workshop.dispose());
 
-test("a process whose store was replaced by an older copy stops instead of writing to it", async () => {
+test("a process stops when an older copy replaces its store", async () => {
   const path = join(await workshop.place(), "store.db");
   const copy = `${path}.copy`;
   const holder = workshop.start("holder", path, "tally/held", "60000");

@@ -1,4 +1,4 @@
-/** A log that others write to: what it takes in, it takes in once, also when that fails half way. */
+/** A log that others write to folds each event once, even if a reread fails half way. */
 
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -9,7 +9,7 @@ import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import { altered } from "./places.ts";
 import { said, type Words, words } from "./words.ts";
 
-/** Fails to decode what holds `word`, once. */
+/** Fails once to decode a payload that contains `word`. */
 function failingOnce(word: string): PayloadCodec & { arm(): void } {
   let isArmed = false;
   return {
@@ -29,7 +29,7 @@ function failingOnce(word: string): PayloadCodec & { arm(): void } {
 }
 
 describe("a reread that fails between two events", () => {
-  test("keeps what it has folded, and folds none of it again", async () => {
+  test("keeps the events that it has folded, and folds none twice", async () => {
     const data = memoryData();
     const codec = failingOnce("third");
     const journal = new Journal({ store: openMemory({ data }), codecs: [codec] });
@@ -47,7 +47,7 @@ describe("a reread that fails between two events", () => {
     expect(await journal.check(words, "words/w")).toEqual([]);
   });
 
-  test("also when it is the second page that cannot be read", async () => {
+  test("also if the second page cannot be read", async () => {
     const data = memoryData();
     let pages = 0;
     const store = altered(openMemory({ data }), {
@@ -68,7 +68,7 @@ describe("a reread that fails between two events", () => {
   });
 });
 
-/** Says a word and counts it; between the two it may fail. */
+/** Adds a word and counts it; it may fail in between. */
 function brittle(mayFail: () => boolean): StreamKind<Words & { count: number }> {
   return {
     kind: "words",
@@ -105,7 +105,7 @@ describe("an event that fails half way through changing the state", () => {
     expect(log.state).toEqual({ list, count: list.length });
   });
 
-  test("nor by a commit of its own that became durable", async () => {
+  test("nor by the commit that made the event durable", async () => {
     let fails = false;
     const kind = brittle(() => fails);
     const journal = new Journal({ store: openMemory() });

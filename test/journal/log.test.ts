@@ -50,7 +50,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(await stored()).toEqual(["a0", "b1", "c2"]);
   });
 
-  test("memory is not ahead of the store while an append is under way", async () => {
+  test("memory is not ahead of the store while an append is in flight", async () => {
     const seen: number[] = [];
     const store = altered(place.store, {
       append: async (append, batch) => {
@@ -66,7 +66,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(log.state.list).toEqual(["a"]);
   });
 
-  test("a commit that fails leaves state and position as they were", async () => {
+  test("a failed commit leaves state and position unchanged", async () => {
     let fails = false;
     const store = altered(place.store, {
       append: (append, batch) => (fails ? Promise.reject(refusal()) : append(batch)),
@@ -83,7 +83,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(await stored()).toEqual(["a", "c"]);
   });
 
-  test("an event that its schema refuses is never sent", async () => {
+  test("an event that its schema rejects is never sent", async () => {
     const log = await journal.open(words, "w");
     const bad = () => ({ events: [{ type: "said", data: { word: 1 } }], result: null });
     await expect(log.commit(bad)).rejects.toMatchObject({ code: "INPUT_INVALID", data: { path: "$.word" } });
@@ -110,7 +110,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(await stored()).toEqual(["once"]);
   });
 
-  test("a resend is recognised also when others have written meanwhile", async () => {
+  test("a resend is recognised even if others have written meanwhile", async () => {
     const other = await journal.open(words, "w");
     let sent = 0;
     const store = altered(place.store, {
@@ -128,7 +128,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(log.state.list).toEqual(["ours", "theirs", "next"]);
   });
 
-  test("when no reply ever comes the caller is told, and the next commit rereads first", async () => {
+  test("if no reply ever comes the commit fails, and the next one rereads first", async () => {
     let isCut = true;
     let sent = 0;
     const store = altered(place.store, {
@@ -160,7 +160,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(decided).toBeGreaterThan(40);
   });
 
-  test("what a guard, a key or an artifact refuses is a value, and nothing happened", async () => {
+  test("fenced, taken and missing are values, and nothing was written", async () => {
     const log = await journal.open(words, "w");
     const guards = [{ lease: "words/w", token: 1 }];
     expect(await log.commit(() => ({ ...said("a"), guards }))).toMatchObject({
@@ -176,7 +176,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(await stored()).toEqual(["key:k"]);
   });
 
-  test("a stream that was removed and made again is read from its new beginning", async () => {
+  test("a stream that was removed and created again is loaded from its new beginning", async () => {
     const log = await journal.open(words, "w");
     await log.commit(() => said("old"));
     expect(await journal.remove("words/w")).toBe("removed");
@@ -187,7 +187,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(log.head).toEqual({ generation: 2, seq: 2 });
   });
 
-  test("a stream that only its forks keep says so instead of trying for ever", async () => {
+  test("a commit to a hidden stream fails instead of retrying for ever", async () => {
     const log = await journal.open(words, "w");
     await log.commit(() => said("shared"));
     const { log: forked, fork } = await journal.fork(words, "w", 1, "f");
@@ -197,7 +197,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect((await journal.load(words, "f")).state.list).toEqual(["shared", "own"]);
   });
 
-  test("a log does not write to a store that has gone back in time", async () => {
+  test("a log does not write to a store that lost acknowledged events", async () => {
     const older = await makePlace();
     try {
       let store = place.store;
@@ -217,7 +217,7 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     }
   });
 
-  test("an older copy in which the stream has an earlier life is noticed, too", async () => {
+  test("an older copy with an earlier generation of the stream is noticed too", async () => {
     const older = await makePlace();
     try {
       let store = place.store;

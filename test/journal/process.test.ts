@@ -1,4 +1,4 @@
-/** Whether the process that holds a lease is dead: where that cannot be found out, it is not. */
+/** Whether the holder of a lease is dead. If that cannot be proven, it is not. */
 
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ const ASKING = programFile(new URL("programs/is-dead.ts", import.meta.url));
 
 afterEach(() => vi.restoreAllMocks());
 
-/** What a process says that may open no more files, of which it opens as many as it may. `wrapper`: a command it runs under. */
+/** The answer of a process that can open no more files. `wrapper` is a command to run it under. */
 function askedWithoutFiles(holder: object, wrapper: readonly string[] = []): string {
   const limited = `ulimit -n 64; exec "$@"`;
   const args = ["-c", limited, "sh", ...wrapper, process.execPath, ASKING, JSON.stringify(holder)];
@@ -28,21 +28,21 @@ async function endedChild(): Promise<Holder> {
   return { ...holderFor("o", "child"), pid: child.pid as number };
 }
 
-test.runIf(LINUX)("a living process is not dead for one that can open no more files", () => {
+test.runIf(LINUX)("a living process is not dead for a neighbour that can open no more files", () => {
   expect(askedWithoutFiles(holderFor("o", "living"))).toBe("with files: false, without: false");
 });
 
-test.runIf(LINUX)("one that has ended is dead also for that one", async () => {
+test.runIf(LINUX)("an ended process is dead even for that neighbour", async () => {
   const holder = await endedChild();
   expect(isProvablyDead(holder)).toBe(true);
   expect(askedWithoutFiles(holder)).toBe("with files: true, without: true");
 });
 
-test.runIf(LINUX)("one whose number somebody else has by now is dead", () => {
+test.runIf(LINUX)("a process whose pid was reused is dead", () => {
   expect(isProvablyDead({ ...holderFor("o", "before"), started: "1" })).toBe(true);
 });
 
-test.runIf(LINUX)("one that may not be asked is not dead", () => {
+test.runIf(LINUX)("a process that may not be signalled is not dead", () => {
   vi.spyOn(process, "kill").mockImplementation(() => {
     throw Object.assign(new Error("kill EPERM"), { code: "EPERM" });
   });
@@ -61,13 +61,13 @@ test.runIf(LINUX)(
 describe.skipIf(!canLeaveTime)(
   needs("for one in another time namespace", "a time namespace", canLeaveTime),
   () => {
-    test("a living process is not dead, though it seems to have begun at another time", () => {
+    test("a living process is not dead, although its start time differs", () => {
       expect(askedWithoutFiles(holderFor("o", "living"), IN_OTHER_TIME)).toBe(
         "with files: false, without: false",
       );
     });
 
-    test("one that has ended is dead", async () => {
+    test("an ended process is dead", async () => {
       expect(askedWithoutFiles(await endedChild(), IN_OTHER_TIME)).toBe("with files: true, without: true");
     });
   },

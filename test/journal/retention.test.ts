@@ -28,8 +28,8 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
   };
   const sessions = async () => (await holdfast.sessions.list()).sessions.map(({ id }) => id).sort();
 
-  describe("a session that nobody touched for its time to live", () => {
-    test("is refused, and the error says how old it is", async () => {
+  describe("a session that is older than its time to live", () => {
+    test("is rejected, and the error tells its age", async () => {
       await (await session("s")).close();
       nowMs += 100 * HOUR_MS;
       await expect(holdfast.session("s")).rejects.toMatchObject({
@@ -38,18 +38,18 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
         data: { session: "s", ageMs: 100 * HOUR_MS, ttlMs: 72 * HOUR_MS },
       });
       expect((await holdfast.sessions.list()).sessions).toMatchObject([{ id: "s", stale: true }]);
-      // Refusing did not keep it: whoever looked at it may take it at once.
+      // The rejection did not hold it: it can be taken at once.
       const used = await holdfast.session("s", { stale: "use", ifHeld: "throw" });
       expect(used.messages).toHaveLength(1);
     });
 
-    test("is taken as usual one moment before", async () => {
+    test("is opened as usual one moment before", async () => {
       await (await session("s")).close();
       nowMs += 72 * HOUR_MS;
       expect((await holdfast.session("s")).messages).toHaveLength(1);
     });
 
-    test("has the time that it was given, or for ever", async () => {
+    test("uses the time to live that it was given, or none", async () => {
       await (await holdfast.session("short", { ttlMs: 60_000 })).close();
       await (await holdfast.session("long", { ttlMs: null })).close();
       nowMs += 5 * 60_000;
@@ -61,11 +61,11 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
   });
 
   describe("pruning", () => {
-    test("is never the whole by default", async () => {
+    test("needs a condition", async () => {
       await expect(holdfast.sessions.prune({})).rejects.toMatchObject({ code: "INPUT_INVALID" });
     });
 
-    test("by age takes what is older, and nothing that is not", async () => {
+    test("by age removes older sessions and no others", async () => {
       await (await session("old")).close();
       nowMs += 10 * HOUR_MS;
       await (await session("new")).close();
@@ -74,7 +74,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
       expect(await sessions()).toEqual(["new"]);
     });
 
-    test("by status and by count keeps the latest that match", async () => {
+    test("by status and count keeps the latest that match", async () => {
       for (const id of ["a", "b", "c", "d"]) {
         nowMs += HOUR_MS;
         const each = await session(id);
@@ -86,7 +86,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
       expect(await sessions()).toEqual(["c", "d"]);
     });
 
-    test("spares what is held and what has open calls, and says so; a dry run says the same", async () => {
+    test("spares held sessions and those with open calls; a dry run reports the same", async () => {
       for (const id of ["free", "held", "open", "parent"]) {
         const log = await journal.open(words, id);
         await log.commit(() => said(id === "open" ? "call:c1" : "x"));
@@ -118,7 +118,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
       expect((await journal.load(words, "fork")).state.list).toEqual(["x", "own"]);
     });
 
-    test("a lease that has run out holds nothing any more", async () => {
+    test("ignores an expired lease", async () => {
       const log = await journal.open(words, "w");
       await log.commit(() => said("x"));
       await journal.leases.take("words/w", "me", { label: "me", waitMs: 0 });
@@ -130,7 +130,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
   });
 
   describe("erasing", () => {
-    test("takes the forks and their forks with it, and the bytes", async () => {
+    test("removes forks, their forks, and the bytes", async () => {
       const parent = await session("parent", "please forget marmalade");
       await parent.fork("child");
       await parent.close();
@@ -143,7 +143,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
       expect(bytes).not.toContain("marmalade");
     });
 
-    test("stops at a fork that somebody holds, and says which", async () => {
+    test("stops at a fork that is held, and names it", async () => {
       await (await session("parent")).close();
       await holdfast.sessions.fork("parent", "child");
       const child = await holdfast.session("child");
@@ -156,7 +156,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
       expect(await sessions()).toEqual([]);
     });
 
-    test("leaves a tombstone: the next session of that name begins anew", async () => {
+    test("leaves a tombstone: the next session of that name starts empty", async () => {
       await (await session("s", "first life")).close();
       await holdfast.sessions.erase("s");
       await expect(holdfast.sessions.get("s")).rejects.toMatchObject({ code: "STREAM_NOT_FOUND" });

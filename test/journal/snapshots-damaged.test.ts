@@ -1,4 +1,4 @@
-/** A snapshot only saves time: what is wrong with it loses nothing. */
+/** A snapshot only saves time: a damaged one loses nothing. */
 
 import { expect, test } from "vitest";
 import { open } from "../../src/index.ts";
@@ -34,7 +34,7 @@ test.each(Object.entries(DAMAGES))(
     const session = await holdfast.session("s");
     for (let turn = 0; turn < 80; turn++)
       await session.append({ role: "user", text: `${turn} `.repeat(500) }, { checkpoint: true });
-    // Now the state is much smaller than what led to it.
+    // Now the state is much smaller than its history.
     await session.compact(session.messages.slice(-5), "context is full");
     await session.close();
     const again = await holdfast.session("s");

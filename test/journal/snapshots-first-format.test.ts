@@ -1,11 +1,11 @@
-/** A snapshot whose form is no longer the present one is an unusable cache and no damage. */
+/** A snapshot in an old format is an unusable cache, not damage. */
 
 import { expect, test } from "vitest";
 import { open } from "../../src/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { altered } from "./places.ts";
 
-test("a snapshot without a checksum, as one was once kept, is passed over in silence and made anew", async () => {
+test("a snapshot without a checksum is ignored without a warning, and replaced", async () => {
   const store = openMemory();
   let old = 0;
   const asOnce = altered(store, {

@@ -20,14 +20,14 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
   const big = "x".repeat(10 * KIB);
   const forget = () => ({ events: [{ type: "forgotten", data: {} }], result: null });
 
-  test("none is taken while the log costs about what the state does", async () => {
+  test("none is saved while the log is about as large as the state", async () => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said(big));
     await journal.open(words, "w");
     expect(await list()).toEqual([]);
   });
 
-  test("one is taken when replaying costs more than twice the state, and loading uses it", async () => {
+  test("one is saved when the replay exceeds twice the state, and loading uses it", async () => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said(big));
     await log.commit(forget);
@@ -39,7 +39,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect(await journal.check(words, "words/w")).toEqual([]);
   });
 
-  test("a small log gets none however small its state", async () => {
+  test("a small log gets none, however small its state", async () => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said("x".repeat(100)));
     await log.commit(forget);
@@ -56,7 +56,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect(early.head.seq).toBe(3);
   });
 
-  test("one by another version of the fold is ignored, and a new one taken", async () => {
+  test("one of another fold version is ignored, and a new one saved", async () => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said(big));
     await log.commit(forget);
@@ -69,7 +69,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect((await journal.load(next, "w")).replayedBytes).toBeLessThan(KIB);
   });
 
-  test("one that is not the fold of its events is found by check", async () => {
+  test("check finds one that is not the fold of its events", async () => {
     const log = await journal.open(words, "w");
     await log.commit(() => said("a"));
     const fold = {
@@ -85,7 +85,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     ]);
   });
 
-  test("one that cannot be kept does not fail the commit, and somebody is told", async () => {
+  test("one that cannot be saved is a warning and does not fail the commit", async () => {
     const warned: unknown[] = [];
     const store = altered(place.store, { put: () => Promise.reject(new Error("no room")) });
     const log = await new Journal({ store, warn: (error) => warned.push(error) }).open(words, "w");
@@ -95,7 +95,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect(await list()).toEqual([]);
   });
 
-  test("one of an earlier life is never the beginning of a later one", async () => {
+  test("one of an earlier generation is never used for a later one", async () => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said(big));
     await log.commit(forget);
@@ -103,7 +103,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     let isBetween = true;
     const store = altered(place.store, {
       read: async (read, request) => {
-        // One write a page: the second life begins between the page that has the snapshot and the next.
+        // One write per page: the stream is created again between the page with the snapshot and the next.
         const page = await read({ ...request, limit: 1 });
         if (!isBetween) return page;
         isBetween = false;
@@ -120,7 +120,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect(state.list).toHaveLength(30);
   });
 
-  test("none is kept of a stream that is hidden, and its next life begins with nothing", async () => {
+  test("none is saved of a hidden stream, and its next generation starts empty", async () => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said(big));
     await log.commit(forget);
@@ -143,7 +143,7 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect(await list()).toEqual([]);
   });
 
-  test("one from beyond the end of its stream is not believed, and somebody is told", async () => {
+  test("one beyond the end of its stream is ignored with a warning", async () => {
     const log = await journal.open(words, "w");
     await log.commit(() => said("a"));
     const { payload, codec } = journal.payloads.encodeSnapshot('{"list":["of the future"]}', {

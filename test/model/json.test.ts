@@ -18,7 +18,7 @@ function nested(depth: number): unknown {
   return depth === 0 ? 1 : { in: nested(depth - 1) };
 }
 
-/** What JSON would change silently: the value, where it stands, and what is said of it. */
+/** Values that JSON would change silently, with their path and the message. */
 const REFUSED: readonly [name: string, value: unknown, path: string, what: RegExp][] = [
   ["NaN", { a: Number.NaN }, "$.a", /is NaN/],
   ["Infinity", [1, Number.POSITIVE_INFINITY], "$[1]", /is Infinity/],
@@ -40,7 +40,7 @@ const REFUSED: readonly [name: string, value: unknown, path: string, what: RegEx
   ["too deep", nested(201), `$${".in".repeat(200)}`, /deeper than 200 levels/],
 ];
 
-/** Refused only where a hash must mean the same to everyone. */
+/** Rejected only in arguments, whose hash must mean the same to everyone. */
 const REFUSED_AS_ARGUMENTS: typeof REFUSED = [
   ["undefined as a member", { a: undefined }, "$.a", /is undefined/],
   ["half of a surrogate pair", { text: "x\ud800" }, "$.text", /half of a surrogate pair/],
@@ -79,7 +79,7 @@ describe.each([
   });
 });
 
-describe("what JSON can hold is kept", () => {
+describe("a copy keeps", () => {
   const kept = [null, true, 0, 1.5e300, "", "a\0b", "😀", [], {}, [[1], { a: [null] }], nested(200)];
 
   test.each(kept.map((value) => [JSON.stringify(value).slice(0, 30), value]))("%s", (_, value) => {
@@ -87,7 +87,7 @@ describe("what JSON can hold is kept", () => {
     expect(JSON.parse(canonicalJson(value))).toStrictEqual(value);
   });
 
-  test("whatever it is, as JSON itself would give it back", () => {
+  test("any JSON value, as JSON.parse would give it back", () => {
     const member = fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.constant(undefined));
     fc.assert(
       fc.property(fc.dictionary(fc.string(), member), fc.array(fc.jsonValue()), (members, list) => {
@@ -98,7 +98,7 @@ describe("what JSON can hold is kept", () => {
     );
   });
 
-  test("as a frozen copy that the caller cannot change", () => {
+  test("nothing that the caller could change later", () => {
     const mine = { list: [{ a: 1 }] };
     const copied = copyJson(mine, "it") as typeof mine;
     mine.list.push({ a: 2 });
@@ -107,15 +107,15 @@ describe("what JSON can hold is kept", () => {
     expect(Object.isFrozen(copied.list[0])).toBe(true);
   });
 
-  test("half of a surrogate pair included, where nothing is hashed", () => {
+  test("half of a surrogate pair, outside arguments", () => {
     expect(copyJson({ "\ud800": "\udfff" }, "it")).toStrictEqual({ "\ud800": "\udfff" });
   });
 
-  test("members that are undefined are left out, as JSON does", () => {
+  test("no undefined members, like JSON", () => {
     expect(Object.keys(copyJson({ a: undefined, b: 1 }, "it") as object)).toEqual(["b"]);
   });
 
-  test("a member named __proto__ stays a member", () => {
+  test("a member named __proto__", () => {
     const value = JSON.parse('{"__proto__":{"polluted":true}}') as unknown;
     const copied = copyJson(value, "it") as object;
     expect(JSON.stringify(copied)).toBe('{"__proto__":{"polluted":true}}');
@@ -130,7 +130,7 @@ describe("canonical JSON", () => {
     );
   });
 
-  test("sorts names that look like numbers as the texts that they are", () => {
+  test("sorts names that look like numbers as texts", () => {
     expect(canonicalJson({ b: { 10: 1, 9: 2 }, a: [{ 2: 1, 10: 2 }] })).toBe(
       '{"a":[{"10":2,"2":1}],"b":{"10":1,"9":2}}',
     );

@@ -1,4 +1,4 @@
-// A portable file goes from every kind of store into every other, and an import may be cut off anywhere.
+// A portable file moves from every kind of store into every other, and an import may be interrupted anywhere.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ async function rowsOf(store: Store): Promise<string[]> {
   }
 }
 
-/** What `fill` leaves, and a session in its third life that has claimed a key in its first. */
+/** The rows of `fill`, and a session in its third generation that claimed a key in its first. */
 async function fillMore(store: Store): Promise<void> {
   await fill(store);
   const holdfast = await open(undefined, { store });
@@ -78,7 +78,7 @@ const ring = subjects.map((from, index) => {
   return { from, to, name: `${from.name} to ${to.name}` };
 });
 
-test.each(ring)("$name: everything arrives as it was, tombstones and keys as well", async ({ from, to }) => {
+test.each(ring)("$name: everything arrives unchanged, tombstones and keys included", async ({ from, to }) => {
   const [source, target] = [await fresh(from), await fresh(to)];
   await fillMore(source);
   await act("export", source);
@@ -117,7 +117,9 @@ function mortal(store: Store, left: number, dies: "before" | "after"): Store {
   });
 }
 
-/** Right after one change is as right before the next, so each takes every other. HOLDFAST_FULL=1: all of them. */
+/**
+ * "After one change" equals "before the next", so each case runs every other change. HOLDFAST_FULL=1: all.
+ */
 const EVERY = process.env["HOLDFAST_FULL"] ? 1 : 2;
 
 test.each(["before", "after"] as const)(

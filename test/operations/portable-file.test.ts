@@ -1,4 +1,5 @@
-// What a portable file carries: all that keeps an effect from being done twice, or from being taken for one that was done.
+// A portable file carries everything that prevents an effect from happening twice, or from being skipped by
+// mistake.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -96,7 +97,7 @@ async function pay(
   return handed;
 }
 
-/** The lines that the agent of `programs/` says. */
+/** The lines that the agent in `programs/` prints. */
 function agent(store: string, mode: "die" | "finish"): Promise<string[]> {
   const program = programFile(new URL("../journal/copy/programs/sub-agent-payer.ts", import.meta.url));
   return new Promise((resolve) => {
@@ -106,8 +107,8 @@ function agent(store: string, mode: "die" | "finish"): Promise<string[]> {
   });
 }
 
-describe("a session's life", () => {
-  test("goes on as the same in another store: what its sub-agent did is not done again", async () => {
+describe("a session's generation", () => {
+  test("is the same in another store, so its sub-agent's effects are not repeated", async () => {
     await say("a.db", "parent");
     await prune("a.db");
     expect(await agent("a.db", "die"), "in its second life").toEqual([expect.stringMatching(/^charge /)]);
@@ -116,7 +117,7 @@ describe("a session's life", () => {
     expect(await agent("b.db", "finish")).toEqual(["done all done"]);
   });
 
-  test("that is over is not lived again: the next one hands the vendor keys of its own", async () => {
+  test("is not reused after it ended: the next one hands the vendor new keys", async () => {
     const [first] = await pay("a.db", "d");
     await prune("a.db");
     await act("export", "a.db");
@@ -127,7 +128,7 @@ describe("a session's life", () => {
     expect(await pay("a.db", "d"), "as it would have been here").toEqual([second]);
   });
 
-  test("is not taken for another while calls of it are open", async () => {
+  test("is not confused with another while it has open calls", async () => {
     await agent("a.db", "die");
     await act("export", "a.db");
     expect(await agent("a.db", "finish")).toContain("done all done");
@@ -141,8 +142,8 @@ describe("a session's life", () => {
   });
 });
 
-describe("a key that a removed session has claimed once and for ever", () => {
-  test("is claimed in another store, too", async () => {
+describe("a global key of a removed session", () => {
+  test("is claimed in another store as well", async () => {
     expect(await pay("a.db", "first", { dedupe: "global" })).toHaveLength(1);
     await prune("a.db");
     await act("export", "a.db");
@@ -151,7 +152,7 @@ describe("a key that a removed session has claimed once and for ever", () => {
     expect(await act("import", "b.db"), "twice changes nothing").toMatchObject({ added: 0 });
   });
 
-  test("stays claimed where a session of that name lives again", async () => {
+  test("stays claimed if a session of that name is created again", async () => {
     await pay("a.db", "s", { dedupe: "global" });
     await prune("a.db");
     await say("a.db", "s", "Again.");
@@ -161,7 +162,7 @@ describe("a key that a removed session has claimed once and for ever", () => {
     expect(await pay("b.db", "other", { dedupe: "global" })).toEqual([]);
   });
 
-  test("does not keep an export from going back to where it came from", async () => {
+  test("does not block an import into the store of its export", async () => {
     await pay("a.db", "s", { dedupe: "global" });
     await say("a.db", "z");
     await act("export", "a.db");
@@ -175,7 +176,7 @@ describe("a key that a removed session has claimed once and for ever", () => {
     expect(await pay("a.db", "yet-another", { dedupe: "global" }), "and for ever").toEqual([]);
   });
 
-  test("is not set free by an export from before it was claimed", async () => {
+  test("is not released by an export from before the claim", async () => {
     await pay("a.db", "s", { dedupe: "global", fails: true });
     await act("export", "a.db");
     await prune("a.db");
@@ -186,7 +187,7 @@ describe("a key that a removed session has claimed once and for ever", () => {
   });
 });
 
-test("a key that failed in one session and was claimed by the next is taken in, whichever comes first", async () => {
+test("a key that failed in one session and was claimed by the next is imported in either order", async () => {
   await pay("a.db", "failing", { dedupe: "global", fails: true });
   expect(await pay("a.db", "paying", { dedupe: "global" })).toHaveLength(1);
   await act("export", "a.db");
@@ -194,7 +195,7 @@ test("a key that failed in one session and was claimed by the next is taken in, 
   expect(await pay("b.db", "other", { dedupe: "global" })).toEqual([]);
 });
 
-test("nothing of a file is taken in when one session of it cannot be", async () => {
+test("nothing of a file is imported if one of its sessions cannot be", async () => {
   await say("a.db", "one");
   await say("a.db", "two");
   await act("export", "a.db");
@@ -215,13 +216,13 @@ describe("a damaged record", () => {
     database.close();
   };
 
-  test("is told, and only its session and the forks of that are left out", async () => {
+  test("is reported, and only its session and the forks of it are left out", async () => {
     const bytes = new Uint8Array(3 * 1024 * 1024).map((_, index) => index % 251);
     await say("a.db", "before", "sound");
     await within("a.db", async (holdfast) => {
       const artifact = await holdfast.putArtifact(bytes);
       const session = await holdfast.session("damaged");
-      // More than an export keeps in memory: a part of it is written before the damage is met.
+      // More than an export keeps in memory: a part is written before the damage is found.
       await session.append({ role: "user", blocks: [{ kind: "file", artifact, mediaType: "x/y" }] });
       await session.append({ role: "user", text: "1234567" });
       await holdfast.sessions.fork("damaged", "fork");
@@ -244,7 +245,7 @@ describe("a damaged record", () => {
     expect(await texts("b.db", "after")).toEqual(["sound"]);
   });
 
-  test("lets no effect be made again that is made once, ever", async () => {
+  test("releases no global key", async () => {
     expect(await pay("a.db", "d", { dedupe: "global" })).toHaveLength(1);
     damage("Pay.");
     expect(await act("export", "a.db")).toMatchObject({ streams: 0, damaged: [{ stream: "session/d" }] });
@@ -253,7 +254,7 @@ describe("a damaged record", () => {
   });
 });
 
-test("what supervisors keep of their workers is counted, and not named as lost", async () => {
+test("records of supervisors about their workers are counted, and not reported as lost", async () => {
   await within("a.db", async (holdfast) => {
     const session = await holdfast.session("s");
     await session.append({ role: "user", text: "Hello." });
@@ -267,7 +268,7 @@ test("what supervisors keep of their workers is counted, and not named as lost",
 describe("the lines of a file", () => {
   const MIB = 1024 * 1024;
 
-  test("are short however large an artifact or a text is, and both arrive whole", async () => {
+  test("are short, however large an artifact or a text is, and both arrive complete", async () => {
     const bytes = new Uint8Array(2.5 * MIB + 1).map((_, index) => (index * index) % 251);
     const text = `${"x".repeat(2 * MIB)}\u{1f600}${'"\u2028'.repeat(0.75 * MIB)}`;
     const hash = await within("a.db", async (holdfast) => {
@@ -292,7 +293,7 @@ describe("the lines of a file", () => {
     expect(Buffer.compare(arrived, bytes)).toBe(0);
   });
 
-  test("of an export of another format are refused with a word about it", async () => {
+  test("of an export in another format are rejected with a reason", async () => {
     writeFileSync(join(folder, "all.hf"), '{"holdfast":"export","version":1,"at":"2026-01-01T00:00:00Z"}\n');
     await expect(act("import", "b.db")).rejects.toMatchObject({
       code: "INPUT_INVALID",

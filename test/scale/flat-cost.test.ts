@@ -1,5 +1,5 @@
-// What a turn costs must not depend on how many there were before it. Time says so only roughly, so what is compared
-// is what is written: the payload handed to the store, the pages in the write-ahead log, and the growth of the file.
+// The cost of a turn must not depend on the number of turns before it. Time is too noisy, so the tests
+// compare what is written: payloads, pages in the write-ahead log, and growth of the file.
 
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { type Holdfast, open, type Session } from "../../src/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { type Counts, counting } from "./counting-store.ts";
 
-/** Few enough that SQLite does not copy its log into the file meanwhile, which would hide part of it. */
+/** Few enough that SQLite does not checkpoint its log meanwhile, which would hide part of it. */
 const WINDOW = 100;
 
 interface Cost {
@@ -43,7 +43,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Every window says the same under other ids, so that sizes can be compared exactly. */
+/** Every window has the same messages under other ids, so that sizes are comparable exactly. */
 async function appendWindow(from: number): Promise<Cost> {
   const sizeBefore = await sizeOnDisk(file);
   const before = { ...counts };
@@ -63,15 +63,15 @@ const early = (): Cost => costs.get(100) as Cost;
 const late = (): Cost => costs.get(1_900) as Cost;
 
 test("a turn hands the store the same bytes and rows after 2,000 turns as after 100", () => {
-  // A version number has a digit or two more by then; nothing else may.
+  // Only the version number may have a digit or two more.
   expect(late().payloadBytes - early().payloadBytes).toBeLessThanOrEqual(2 * WINDOW);
   expect(late().items).toBe(early().items);
 });
 
-test("the log's pages per turn stay the same over 2,000 turns", () => {
+test("the pages per turn stay the same over 2,000 turns", () => {
   expect(late().walBytes / early().walBytes).toBeLessThan(1.15);
 });
 
-test("the file grows by the same with every turn over 2,000 turns", () => {
+test("the file grows evenly over 2,000 turns", () => {
   expect(late().fileBytes / early().fileBytes).toBeLessThan(1.1);
 });

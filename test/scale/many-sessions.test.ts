@@ -1,4 +1,4 @@
-// 100,000 sessions in one file: listing, opening and appending take about what they take with 100.
+// 100,000 sessions in one file: listing, opening and appending are about as fast as with 100.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ const MANY = 100_000;
 const PER_BATCH = 500;
 const STATUSES = ["active", "completed", "failed"] as const;
 
-/** How much slower the big file may be, and what the machine may do meanwhile. */
+/** How much slower the big file may be, with some room for a busy machine. */
 const FACTOR = 3;
 const SLACK_MS = 3;
 
@@ -90,7 +90,7 @@ async function expectAlike(
   inMany: (round: number) => unknown,
 ): Promise<void> {
   let [small, large] = [0, Number.POSITIVE_INFINITY];
-  // What grows with the file does so every time; a machine that is busy elsewhere is so now and then.
+  // A cost that grows with the file does so every time; a busy machine is slow only sometimes.
   for (let turn = 0; turn < 4 && large > FACTOR * small + SLACK_MS; turn++) {
     const { rawMs: fewMs, oursMs: manyMs } = await alternate(
       rounds,
@@ -124,7 +124,7 @@ test("the newest 50 of one status are listed as fast", async () => {
   );
 });
 
-test("a session is opened as fast, wherever it lies", async () => {
+test("any session is opened as fast", async () => {
   const openOne = (holdfast: Holdfast, count: number) => async (round: number) => {
     const session = await holdfast.session(nameOf((round * 7_919) % count));
     await session.close();

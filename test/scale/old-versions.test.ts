@@ -1,5 +1,5 @@
-// A version is a position in the log. Loading one must read what it consists of, not what came after it, and not
-// what a compaction had taken out of it before.
+// A version is a position in the log. Loading one must read its own content, not what came later, nor what a
+// compaction removed before it.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
@@ -12,7 +12,7 @@ const TURNS = 200;
 let holdfast: Holdfast;
 let session: Session;
 let counts: Counts;
-/** Bytes in the log up to each version: its own. */
+/** Bytes in the log up to each version. */
 let ownBytes: number[];
 
 beforeEach(async () => {
@@ -61,7 +61,7 @@ test("versions after a compaction do not cost what was compacted away", async ()
   expect(await bytesToLoad(session.version)).toBeLessThan(1.5 * own);
 });
 
-test("a fork's versions read the shared past once and nothing of the parent's future", async () => {
+test("a fork's versions read the shared history once and nothing of the parent's later events", async () => {
   await session.fork("forked", { version: 50 });
   const forked = await holdfast.session("forked");
   await forked.checkpoint();

@@ -8,7 +8,7 @@ import { storeSubjects } from "../subjects.ts";
 
 const DAY_MS = 86_400_000;
 
-describe.each(storeSubjects())("what prune leaves alone, on $name", (subject) => {
+describe.each(storeSubjects())("prune spares, on $name", (subject) => {
   let bench: Bench;
   let world: World;
 
@@ -31,7 +31,7 @@ describe.each(storeSubjects())("what prune leaves alone, on $name", (subject) =>
       },
     });
 
-  /** A sub-agent that charges, and then rests until its parent comes again. */
+  /** A sub-agent that charges, then pauses until its parent resumes. */
   const sub = (maxTurns: number) =>
     agentTool({
       name: "sub",
@@ -51,7 +51,7 @@ describe.each(storeSubjects())("what prune leaves alone, on $name", (subject) =>
     return result;
   };
 
-  test("the session of a sub-agent whose call has no outcome yet: its effects are not made again", async () => {
+  test("the session of a sub-agent whose call is open, so its effects are not repeated", async () => {
     expect(await ask(bench.first, 1)).toMatchObject({ status: "waiting" });
     expect(world.effects).toHaveLength(1);
     bench.passMs(DAY_MS);
@@ -74,7 +74,7 @@ describe.each(storeSubjects())("what prune leaves alone, on $name", (subject) =>
     expect([...removed].sort()).toEqual([id, "parent"].sort());
   });
 
-  test("what a LangGraph thread has done, as long as there is the thread", async () => {
+  test("the effects of a LangGraph thread while the thread exists", async () => {
     const { holdfast } = bench.first;
     const saver = new HoldfastSaver(holdfast);
     const State = Annotation.Root({ shipped: Annotation<string> });
@@ -99,7 +99,7 @@ describe.each(storeSubjects())("what prune leaves alone, on $name", (subject) =>
     expect((await holdfast.sessions.list()).sessions).toEqual([]);
   });
 
-  test("a session that was written to after it was chosen", async () => {
+  test("a session that was changed after it was chosen", async () => {
     const { holdfast } = bench.first;
     for (const id of ["a", "b"]) await (await bench.first.session(id)).close();
     bench.passMs(DAY_MS);
@@ -108,7 +108,7 @@ describe.each(storeSubjects())("what prune leaves alone, on $name", (subject) =>
     const remove = store.remove.bind(store);
     const late: string[] = [];
     store.remove = async (request) => {
-      // As long as the first is being removed, somebody goes on with the other.
+      // While the first is being removed, another process continues the second.
       if (late.length === 0 && request.of === "stream") {
         const id = request.stream === "session/a" ? "b" : "a";
         late.push(id);

@@ -6,7 +6,7 @@ import { type Holdfast, open } from "../../src/open.ts";
 import { PLACES, type Place, storedBytes } from "../journal/places.ts";
 import { anyContent, anyEdit, edited } from "../model/session/transcripts.ts";
 
-/** What a write may cost beside the new messages: its frame, per new message, and per run of kept ones. */
+/** Bytes of a write beside the new messages: its frame, per new message, and per run of kept messages. */
 const FRAME = 400;
 const PER_NEW = 90;
 const PER_KEPT = 24;
@@ -40,7 +40,7 @@ describe.each(Object.entries(PLACES))("saving a whole transcript on %s", (_, mak
     const transcript: Message[] = [];
     for (let count = 0; count < 10; count++) {
       transcript.push(message(`m${count}`, "x".repeat(2_000)));
-      // A deep copy, as it comes from a caller who keeps its own objects.
+      // A deep copy, as from a caller with objects of its own.
       const copy = structuredClone(transcript);
       expect(await cost(() => session.save({ messages: copy }))).toBeLessThan(2_000 + FRAME);
     }
@@ -70,7 +70,7 @@ describe.each(Object.entries(PLACES))("saving a whole transcript on %s", (_, mak
     expect((await again.sessions.at("s", 1)).messages).toEqual(old);
   });
 
-  test("a refused transcript changes nothing", async () => {
+  test("a rejected transcript changes nothing", async () => {
     const session = await holdfast.session("s");
     await session.save({ messages: [message("m", "a")] });
     const bad = { ...message("n", "b"), blocks: [{ kind: "video" }] };
@@ -79,7 +79,7 @@ describe.each(Object.entries(PLACES))("saving a whole transcript on %s", (_, mak
     expect(session.version).toBe(1);
   });
 
-  test("whatever is edited comes back exactly, and costs what is new", async () => {
+  test("any edited transcript comes back exactly, and stores only what is new", async () => {
     let run = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -104,7 +104,7 @@ describe.each(Object.entries(PLACES))("saving a whole transcript on %s", (_, mak
             const size = (messages: readonly Message[]) =>
               messages.reduce((sum, each) => sum + JSON.stringify(each).length, 0);
             const bound = FRAME + size(fresh) + PER_NEW * fresh.length + PER_KEPT * (next.length + 1);
-            // What a transcript says twice may be stored twice when it is appended.
+            // A message that a transcript has twice may be stored twice when it is appended.
             const longest = Math.max(0, ...next.map((each) => size([each]) + PER_NEW));
             expect(bytes).toBeLessThanOrEqual(bound + repeated * longest);
             expect(session.messages).toStrictEqual(next);

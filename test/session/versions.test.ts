@@ -23,7 +23,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     messages.map(({ blocks }) => (blocks[0]?.kind === "text" ? blocks[0].text : ""));
   const at = async (id: string, version: number) => texts((await holdfast.sessions.at(id, version)).messages);
 
-  test("any of them can be loaded, also from outside and after a restart", async () => {
+  test("any of them can be loaded, also without the session and after a restart", async () => {
     for (const text of ["a", "b", "c"]) await say(text);
     for (const [version, expected] of [
       [1, ["a"]],
@@ -66,7 +66,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     });
   });
 
-  test("a deleted one is gone, and its number is not given again", async () => {
+  test("a deleted one is gone, and its number is not reused", async () => {
     for (const text of ["a", "b"]) await say(text);
     await session.deleteVersion(2);
     await expect(session.at(2)).rejects.toMatchObject({ code: "VERSION_NOT_FOUND" });
@@ -79,7 +79,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     expect(session.versions.map(({ version }) => version)).toEqual([1, 3]);
   });
 
-  test("older ones stay loadable after the transcript was compacted", async () => {
+  test("older ones can be loaded after a compaction", async () => {
     for (const text of ["a", "b", "c"]) await say(text);
     const summary = { role: "user", id: "summary", createdAt: "2026-01-01T00:00:00Z" } as const;
     const blocks = [{ kind: "text", text: "a to b" }];
@@ -95,7 +95,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
   });
 
   describe("a fork", () => {
-    test("shares its past and copies none of it", async () => {
+    test("shares its history and copies none of it", async () => {
       for (let count = 0; count < 5; count++) await say(`${count} ${"x".repeat(20_000)}`);
       const before = await storedBytes(place.store, "session/s");
       expect(before).toBeGreaterThan(100_000);
@@ -110,7 +110,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
       expect(fork.version).toBe(4);
     });
 
-    test("goes its own way, and so does its parent", async () => {
+    test("and its parent change independently", async () => {
       await say("a");
       await session.fork("f");
       await say("parent");
@@ -121,7 +121,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
       expect(await at("f", 1)).toEqual(["a"]);
     });
 
-    test("can be forked again, also from before its own beginning", async () => {
+    test("can be forked again, also from before its own fork", async () => {
       for (const text of ["a", "b"]) await say(text);
       await session.fork("f", { version: 2 });
       const fork = await holdfast.session("f");
@@ -148,7 +148,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
       expect(texts((await holdfast.sessions.get("g")).messages)).toEqual(["b"]);
     });
 
-    test("keeps its past when its parent is removed, and the name of the parent stays taken until it goes", async () => {
+    test("keeps its history when its parent is removed, whose name stays taken until the fork goes", async () => {
       for (const text of ["a", "b"]) await say(text);
       await session.fork("f");
       await session.close();
@@ -168,7 +168,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
       expect(await at("f", 1)).toEqual(["a"]);
     });
 
-    test("does not take a name that is taken, nor leave from where nothing is", async () => {
+    test("needs a free name and an existing position", async () => {
       await say("a");
       await session.fork("f");
       await expect(session.fork("f")).rejects.toMatchObject({ code: "STREAM_EXISTS" });
@@ -177,7 +177,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     });
   });
 
-  test("an empty transcript can be compacted, too", async () => {
+  test("an empty transcript can be compacted", async () => {
     await session.compact([]);
     await session.compact([{ id: "1", role: "user", createdAt: "2026-01-01T00:00:00Z", blocks: [] }]);
     expect(session.messages).toHaveLength(1);

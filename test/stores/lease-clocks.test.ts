@@ -1,6 +1,6 @@
 /**
- * Processes of one machine whose clocks for leases cannot be compared: a sandbox hides which boot it is, a container has a time
- * of its own. Nobody takes a lease from somebody who renews it, and one that nobody renews runs out all the same.
+ * Processes on one machine whose lease clocks cannot be compared: a sandbox hides the boot id, a container
+ * has its own time namespace. A renewed lease is not taken, and one that is not renewed expires all the same.
  */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -16,8 +16,8 @@ const TTL_MS = 1_000;
 const CLOCKS = [
   ["here the boot is hidden", { boot: "this", zone: "1" }, { boot: "unknown" }],
   ["there the boot is hidden", { boot: "unknown" }, { boot: "this", zone: "1" }],
-  ["here a time of its own", { boot: "this", zone: "1" }, { boot: "this", zone: "2" }],
-  ["there nobody tells of times of its own", { boot: "this" }, { boot: "this", zone: "1" }],
+  ["here another time namespace", { boot: "this", zone: "1" }, { boot: "this", zone: "2" }],
+  ["there no time namespace is known", { boot: "this" }, { boot: "this", zone: "1" }],
 ] as const;
 
 describe.each([

@@ -1,4 +1,4 @@
-// A claim by command outlives its process. A copy that it stops names the command that releases it.
+// A claim by a command outlives its process. A copy that it blocks names the command that releases it.
 
 import { afterAll, expect, test } from "vitest";
 import { CommandLine } from "../../cli/command-line.ts";

@@ -27,7 +27,7 @@ async function fresh(subject: Subject): Promise<Opened> {
 
 const named = (from: Subject, to: Subject) => ({ from, to, name: `${from.name} to ${to.name}` });
 
-/** Every store with every other and with its own kind, one way: what is tested goes there and comes home. */
+/** Every pair of stores, one way: each test copies there and back. */
 const everyTwo = subjects.flatMap((from, index) => subjects.slice(index).map((to) => named(from, to)));
 
 /** Every store once as the source and once as the target. */
@@ -37,7 +37,7 @@ test("each of the four stores can be copied", async () => {
   for (const subject of subjects) expect((await fresh(subject)).store.moving).toBeDefined();
 });
 
-test.each(everyTwo)("$name: everything arrives as it was, and comes home as it was", async ({ from, to }) => {
+test.each(everyTwo)("$name: everything arrives unchanged, and comes back unchanged", async ({ from, to }) => {
   const [source, target] = [await fresh(from), await fresh(to)];
   await fill(source.store);
   const before = await contentsOf(source.store);
@@ -62,7 +62,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     await fill(source.store);
   });
 
-  test("what was done once, ever, is not done again there, also where its record was removed", async () => {
+  test("a global key stays claimed there, even if its session was removed", async () => {
     await copyStore(source.store, target.store);
     const holdfast = await open(undefined, { store: target.store });
     const session = await holdfast.session("later");
@@ -75,7 +75,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     await session.close();
   });
 
-  test("sessions, forks and names of removed ones go on there, and every token is higher than before", async () => {
+  test("sessions, forks and tombstones continue there, and every token is higher than before", async () => {
     const token = async (store: Store, name: string): Promise<number> => {
       const { rows } = await store.list<"leases">({
         of: "leases",
@@ -98,7 +98,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     expect(await target.store.check()).toEqual([]);
   });
 
-  test("a forgotten worker on the source, opened long before, can start no effect and is told where to go", async () => {
+  test("a forgotten worker on the source starts no effect, and its error names the new store", async () => {
     const forgotten = await open(undefined, { store: await source.another() });
     const session = await forgotten.session("forgotten");
     await session.close();
@@ -125,7 +125,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     expect(world).toEqual(["1", "2"]);
   });
 
-  test("a live lease refuses the copy, names its holder, and harms nobody", async () => {
+  test("a live lease blocks the copy, which names the holder and changes nothing", async () => {
     const holdfast = await open(undefined, { store: await source.another() });
     const session = await holdfast.session("alpha", { label: "web-3" });
     await expect(copyStore(source.store, target.store)).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     expect((await copyStore(source.store, target.store)).rows.stream.count).toBeGreaterThan(0);
   });
 
-  test("a target that holds anything is refused, and the source goes on", async () => {
+  test("a target that is not empty is rejected, and the source stays open", async () => {
     await (await (await open(undefined, { store: target.store })).session("mine")).close();
     expect(await codeOf(copyStore(source.store, target.store))).toBe("STREAM_EXISTS");
     for (const { store } of [source, target]) {
@@ -145,7 +145,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     }
   });
 
-  test("copying again says that it is done; anywhere else it is refused", async () => {
+  test("a second copy to the same target reports success; to another it is rejected", async () => {
     const { rows } = await copyStore(source.store, target.store);
     expect((await copyStore(source.store, target.store)).rows).toEqual(rows);
     expect(await codeOf(copyStore(source.store, (await fresh(to)).store))).toBe("STORE_MOVED");
@@ -153,7 +153,7 @@ describe.each(ring)("$name", ({ from, to }) => {
   });
 });
 
-test("an empty store, such as a mistyped address opens, is not copied and uses up no target", async () => {
+test("an empty store, as a mistyped address opens, is not copied and uses up no target", async () => {
   for (const subject of subjects) {
     const [empty, target, full] = [await fresh(subject), await fresh(subject), await fresh(subject)];
     expect(await codeOf(copyStore(empty.store, target.store))).toBe("STORE_NOT_FOUND");
@@ -162,7 +162,7 @@ test("an empty store, such as a mistyped address opens, is not copied and uses u
   }
 });
 
-test("a store is not copied into itself, and is unharmed by the attempt", async () => {
+test("a store is not copied into itself, and is unchanged after the attempt", async () => {
   for (const subject of subjects) {
     const place = await fresh(subject);
     await fill(place.store);

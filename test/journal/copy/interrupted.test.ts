@@ -1,4 +1,5 @@
-// A copy that dies. First at every step of it, on memory, before and after the step; then as a process, on stores that last.
+// A copy that dies: first before and after every step, on memory; then as a killed process, on durable
+// stores.
 
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -17,7 +18,7 @@ import { contentsOf, fill } from "./filled-store.ts";
 
 class Death extends Error {}
 
-/** Counts down the steps that a process still makes. */
+/** Counts down the steps until the process dies. */
 class Life {
   #left: number;
   readonly #dies: "before" | "after";
@@ -36,7 +37,7 @@ class Life {
   }
 }
 
-/** The same store through a process that dies; and under an address of its own. */
+/** The same store, in a process that dies, under its own address. */
 function mortal(store: Store, life: Life, address: string): Store {
   const { moving } = store as { moving: Moving };
   const own: Moving = {
@@ -61,11 +62,11 @@ async function takesWrites(store: Store): Promise<boolean> {
 
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
-/** What every source holds, made once. */
+/** The rows of every source, made once. */
 const filled = memoryData();
 beforeAll(() => fill(openMemory({ data: filled })));
 
-/** One copy that dies at `steps`, then whatever `goOn` does about it. False when it lived to its end. */
+/** Runs a copy that dies at `steps`, then `goOn`. False if the copy reached its end. */
 async function dieAt(
   steps: number,
   dies: "before" | "after",
@@ -85,7 +86,7 @@ async function dieAt(
   if (await copied) return false;
   const open = { source: await takesWrites(source), target: await takesWrites(target) };
   const phases = [(await source.moving?.seal())?.phase, (await target.moving?.seal())?.phase];
-  // An empty target that nobody has touched is open, and so is the source before it leaves; never both once filled.
+  // An untouched target is open, and so is the source before it leaves; never both once the target is filled.
   if (phases[1] === "arrived") expect(open.source).toBe(false);
   if (phases[0] === "leaving" || phases[0] === "left") expect(open.source).toBe(false);
   expect(JSON.stringify(await contentsOf(source))).toBe(before);
@@ -114,7 +115,7 @@ describe("a copy that dies at any step", () => {
     expect(deaths).toBeGreaterThan(15);
   });
 
-  test("can be restarted elsewhere until the source has left, and then never", async () => {
+  test("can be restarted with another target until the source has left, and then never", async () => {
     await dieEverywhere(async (source, target) => {
       const hadLeft = (await source.moving?.seal())?.phase === "left";
       const elsewhere = openMemory();
@@ -122,7 +123,7 @@ describe("a copy that dies at any step", () => {
       if (hadLeft) await expect(again).rejects.toMatchObject({ code: "STORE_MOVED" });
       else {
         await again;
-        // The first target can never be opened: its move is not the one that the source left by.
+        // The first target can never open: its move is not the one with which the source left.
         await expect(copyStore(whole(source, "a"), whole(target, "b"))).rejects.toMatchObject({
           code: "STORE_MOVED",
         });
@@ -132,7 +133,7 @@ describe("a copy that dies at any step", () => {
     });
   });
 
-  test("can be given up until the source has left: then the source goes on", async () => {
+  test("can be abandoned until the source has left; the source is then open again", async () => {
     await dieEverywhere(async (source, target) => {
       const hadLeft = (await source.moving?.seal())?.phase === "left";
       if (hadLeft) {
@@ -215,7 +216,7 @@ describe.concurrent("a copying process that is killed", () => {
     await fill(source);
     const before = await contentsOf(source);
     expect(await run(old, next, where)).toBe("SIGKILL");
-    // This process had the source open all the time, and hears of it at its next write.
+    // This process still has the source open, and gets the error at its next write.
     expect(await takesWrites(source)).toBe(false);
     const target = await openStore(next);
     expect(await takesWrites(target)).toBe(where === "entering");

@@ -1,5 +1,5 @@
-// A copy holds a page in memory at a time: its rows are few where they are large. What the memory store gives is there
-// already.
+// A copy holds one page in memory at a time, so a page of large rows has few. The memory store needs no
+// limit.
 
 import { afterAll, describe, expect, test } from "vitest";
 import { sha256 } from "../../../src/model/digest.ts";
@@ -14,7 +14,7 @@ afterAll(async () => {
 
 const LARGE = 3_000_000;
 const COUNT = 4;
-/** Eight megabytes, and the row that went beyond them. */
+/** Eight megabytes, and the row that exceeds them. */
 const PAGE_BYTES = 8 * 1024 * 1024 + LARGE;
 
 const sizeOf = (row: MovedRow): number =>
@@ -51,7 +51,7 @@ function nameOf(row: MovedRow): string[] {
 }
 
 describe.each(subjects)("$name", (subject) => {
-  test("no page is much larger than one row, and every row comes once", async () => {
+  test("a page exceeds the limit by at most one row, and every row comes once", async () => {
     const opened = await subject.open();
     try {
       const expected = await fill(opened.store);

@@ -1,4 +1,4 @@
-// From the moment in which a store is sealed nothing more is written to it, whoever is in the middle of writing.
+// Once a store is sealed, nothing is written to it, even by writers that were about to.
 
 import { afterAll, describe, expect, test } from "vitest";
 import { isHoldfastError } from "../../../src/index.ts";
@@ -12,7 +12,7 @@ afterAll(async () => {
   await Promise.all(subjects.map((subject) => subject.dispose()));
 });
 
-/** Appends until it is refused, and says how often it was told that an append is durable. */
+/** Appends until it is rejected, and returns the number of acknowledged appends. */
 async function writeOn(store: Store, stream: string, told: () => void): Promise<number> {
   for (let seq = 0; ; seq++) {
     try {
@@ -26,7 +26,7 @@ async function writeOn(store: Store, stream: string, told: () => void): Promise<
 }
 
 describe.each(subjects)("$name", (subject) => {
-  test("what is under way is there when the seal is set, or is refused; nothing comes behind it", async () => {
+  test("an append in flight lands before the seal or is rejected; none lands after it", async () => {
     const place = await subject.open();
     const handles = [place.store, await place.another(), await place.another()];
     const streams = Array.from({ length: 9 }, (_, index) => `session/s${index}`);

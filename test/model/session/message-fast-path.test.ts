@@ -1,5 +1,5 @@
-// Messages that are plainly valid skip the schema. Nothing may skip it that the schema would refuse, and what agents
-// usually say must skip it, or the shortcut is none.
+// The fast path copies the usual message without the schema. It must accept no message that the schema
+// rejects, and accept what agents usually write.
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -12,10 +12,10 @@ import { anyCodePoint } from "../../any-code-point.ts";
 
 type Any = fc.Arbitrary<unknown>;
 
-/** Of each random check. HOLDFAST_FULL=1: three times as many. */
+/** Runs of each random check; HOLDFAST_FULL=1 runs three times as many. */
 const RUNS = process.env["HOLDFAST_FULL"] ? 2_000 : 700;
 
-/** Mostly right, now and then nearly right or anything at all: one mistake a message, not ten. */
+/** Mostly valid, sometimes nearly valid or anything at all: one mistake per message, not ten. */
 const mostly = (right: Any, ...nearly: readonly unknown[]): Any =>
   fc.oneof(
     { weight: 30, arbitrary: right },
@@ -32,7 +32,7 @@ const meta = mostly(
   JSON.parse('{"__proto__":1}'),
 );
 
-/** Members that need not be there, and now and then one that must not. */
+/** Optional members, and sometimes one that is not allowed. */
 const record = (required: Record<string, Any>, optional: Record<string, Any> = {}): Any => {
   const members = { ...required, ...optional, meta };
   const right = fc.record(members, { requiredKeys: Object.keys(required) as never[] });
@@ -72,7 +72,7 @@ const message = record({
   blocks: mostly(fc.array(block, { maxLength: 3 }), {}),
 });
 
-test("what is taken in one walk is valid, and its copy and its text are those of JSON", () => {
+test("a message on the fast path is valid, and its copy and text equal those of JSON", () => {
   let taken = 0;
   fc.assert(
     fc.property(message, (value) => {
@@ -90,7 +90,7 @@ test("what is taken in one walk is valid, and its copy and its text are those of
   expect(taken).toBeGreaterThan(RUNS / 10);
 });
 
-test("what JSON would change, and what a later change of it would reach, is not taken", () => {
+test("the copy is deep, and values that JSON would change are not accepted", () => {
   const [usual] = makeTurns(1)[0]?.messages ?? [];
   const block = { kind: "tool_call", id: "call_1", name: "charge", args: { cents: 1 } };
   const plain = take({ ...usual, blocks: [block] });
@@ -108,7 +108,7 @@ test("what JSON would change, and what a later change of it would reach, is not 
   expect(wrong.filter((each) => take(each))).toEqual([]);
 });
 
-test("what people write is in the order that one walk reads", () => {
+test("messages from MessageInput are accepted", () => {
   const block = { kind: "reasoning", text: "Hm." } as const;
   const written = [
     { role: "user", text: "Hello." },
@@ -120,7 +120,7 @@ test("what people write is in the order that one walk reads", () => {
   expect(drafts.filter(({ data }) => !take(data.message))).toEqual([]);
 });
 
-test.each([null, "blocks", 1, {}])("blocks that are %j are refused, with a text and without", (blocks) => {
+test.each([null, "blocks", 1, {}])("blocks that are %j are rejected, with a text and without", (blocks) => {
   for (const more of [{}, { text: "Hello." }]) {
     const input = { role: "user", blocks, ...more } as unknown as MessageInput;
     expect(() => readMessage(input, 0, () => "given")).toThrow(
@@ -129,7 +129,7 @@ test.each([null, "blocks", 1, {}])("blocks that are %j are refused, with a text 
   }
 });
 
-test("what agents usually say skips the schema", () => {
+test("usual messages of agents are accepted", () => {
   const usual = makeTurns(50).flatMap(({ messages }) => messages);
   expect(usual.filter((each) => !take(each))).toEqual([]);
 });

@@ -16,7 +16,7 @@ const ODD = [
 
 const base = { id: "m", role: "assistant", createdAt: "2026-07-28T10:00:00.123456+02:00" } as const;
 
-/** Every kind of block, with odd text wherever text can be. */
+/** Every kind of block, with odd text in every field. */
 function oddMessage(text: string): Message {
   const meta = { [text]: text, list: [text, null, 0.1], "": {} };
   return {
@@ -56,7 +56,7 @@ describe.each(Object.entries(PLACES))("a transcript on %s comes back exactly", (
     },
   );
 
-  test("whatever it holds", async () => {
+  test("with any content", async () => {
     let run = 0;
     const holdfast = await open(undefined, { store: place.store });
     await fc.assert(
@@ -73,7 +73,7 @@ describe.each(Object.entries(PLACES))("a transcript on %s comes back exactly", (
     );
   });
 
-  test("and a message that the caller changes later stays as it was said", async () => {
+  test("and does not follow later changes of the caller's object", async () => {
     const session = await (await open(undefined, { store: place.store })).session("s");
     const block = { kind: "text" as const, text: "as said" };
     await session.append({ ...base, blocks: [block] });
@@ -83,7 +83,7 @@ describe.each(Object.entries(PLACES))("a transcript on %s comes back exactly", (
   });
 });
 
-describe("a message is refused", () => {
+describe("a message is rejected", () => {
   test.each([
     ["an unknown kind of block", [{ kind: "video", url: "x" }], "$.blocks[0].kind", '"video"'],
     ["no kind at all", [{ kind: "text", text: "" }, {}], "$.blocks[1].kind", "(nothing)"],
@@ -93,7 +93,7 @@ describe("a message is refused", () => {
       "$.blocks[0].content[1].kind",
       '"audio"',
     ],
-  ])("for %s, and the kinds that there are are named", (_, blocks, path, shown) => {
+  ])("for %s, and the error lists the kinds of blocks", (_, blocks, path, shown) => {
     expect(() => checkMessage({ ...base, blocks })).toThrow(
       expect.objectContaining({
         code: "BLOCK_UNKNOWN",
@@ -126,7 +126,7 @@ describe("a message is refused", () => {
     );
   });
 
-  test("for what JSON cannot hold, with the path", () => {
+  test("for values that JSON cannot hold, with the path", () => {
     const blocks = [{ kind: "tool_call", id: "c", name: "t", args: { when: new Date(0) } }];
     expect(() => checkMessage({ ...base, blocks })).toThrow(
       expect.objectContaining({ code: "VALUE_NOT_JSON", data: { path: "$.blocks[0].args.when" } }),

@@ -1,6 +1,6 @@
 /**
- * Random histories of a session, as the model allows them: at every position the snapshot taken there and the later
- * events lead to the very state that folding everything leads to (I10), and looking ahead changes nothing.
+ * Random legal histories of a session. At every position, the snapshot and the later events lead to the same
+ * state as all events (I10), and the facet preview changes nothing.
  */
 
 import fc from "fast-check";
@@ -41,7 +41,7 @@ const issued = (choice: Choice) => ({
   vendorKey: `vendor-${choice.number}`,
 });
 
-/** For every type of event some data for it, or null where the state has nothing that it could be about. */
+/** Data for every type of event; null if the state has no subject for it. */
 const MAKINGS: Readonly<Record<keyof typeof sessionKind.events, Making>> = {
   "session.opened": (_, { text }) => ({ title: text, metadata: { [text]: text }, ttlMs: 1_000 }),
   "session.described": (_, { text, number }) => ({ goal: text, ttlMs: number === 0 ? null : number }),
@@ -110,7 +110,7 @@ type Type = keyof typeof MAKINGS;
 
 const TYPES = Object.keys(sessionKind.events) as Type[];
 
-/** What a snapshot keeps of a state and gives back. */
+/** The state after a round trip through a snapshot. */
 function snapshot(state: SessionState): string {
   return JSON.stringify(sessionKind.encode(state));
 }
@@ -119,7 +119,7 @@ function restored(text: string): SessionState {
   return sessionKind.decode(JSON.parse(text) as Json);
 }
 
-/** The event of this type, or null where the model does not allow it now. */
+/** An event of this type; null if it is not legal now. */
 function eventFor(type: Type, state: SessionState, choice: Choice, seq: number): Event | null {
   const data = MAKINGS[type](state, choice, () => `id-${seq}`);
   if (data === null) return null;
@@ -128,13 +128,13 @@ function eventFor(type: Type, state: SessionState, choice: Choice, seq: number):
     sessionKind.facets?.(state, [made], seq);
     return JSON.parse(JSON.stringify(made)) as Event;
   } catch (error) {
-    // A call that is not in a state for this: the log never gets such an event.
+    // An illegal transition: the log never gets such an event.
     if (!isHoldfastError(error, "CALL_TRANSITION")) throw error;
     return null;
   }
 }
 
-/** A history of events that the model accepts, with a snapshot before each of them and one at the end. */
+/** A legal history, with a snapshot before each event and one at the end. */
 function historyOf(choices: readonly Choice[]): {
   events: Event[];
   snapshots: string[];
@@ -145,7 +145,7 @@ function historyOf(choices: readonly Choice[]): {
   const snapshots = [snapshot(state)];
   for (const choice of choices) {
     const seq = events.length + 1;
-    // The chosen type, or the next one that is possible.
+    // The chosen type, or the next legal one.
     let made: Event | null = null;
     for (let skip = 0; !made; skip++) {
       made = eventFor(TYPES[(choice.pick + skip) % TYPES.length] as Type, state, choice, seq);
@@ -164,7 +164,7 @@ const EDIT: Edit = {
   content: { role: "user", createdAt: "2026-07-28T10:00:00Z", blocks: [] },
 };
 
-/** Meets every type of event once, so that none is left out by chance. */
+/** Uses every type of event once, so that none is missed by chance. */
 const EVERY_TYPE: readonly Choice[] = [
   ...TYPES.filter((type) => !type.startsWith("call.") && type !== "transcript.replaced"),
   "transcript.replaced" as const,
@@ -181,7 +181,7 @@ const EVERY_TYPE: readonly Choice[] = [
 
 const FAILING: Choice = { pick: TYPES.indexOf("call.failed"), call: 1, number: 1, text: "x", edit: EDIT };
 
-test("a snapshot and the events after it give what all events give, at every position", () => {
+test("at every position, a snapshot and the events after it equal all events", () => {
   const met = new Set<string>();
   fc.assert(
     fc.property(fc.array(anyChoice, { maxLength: 40 }), (choices) => {
@@ -203,7 +203,7 @@ test("a snapshot and the events after it give what all events give, at every pos
   expect([...met].sort()).toEqual([...TYPES].sort());
 });
 
-test("transcripts of any kind become messages that the model accepts", () => {
+test("any generated transcript is valid", () => {
   fc.assert(
     fc.property(anyContent, (content) => {
       const draft = { type: "message", data: { message: { id: "m", ...content } } };

@@ -42,7 +42,7 @@ function fold(...events: { type: string; v: number; data: unknown }[]): Prices {
   return state;
 }
 
-test("older versions of an event go through every upcast on the way", () => {
+test("an older version of an event goes through every upcast", () => {
   const state = fold(
     { type: "priced", v: 1, data: { dollars: 1.1 } },
     { type: "priced", v: 2, data: { cents: 220 } },
@@ -51,13 +51,13 @@ test("older versions of an event go through every upcast on the way", () => {
   expect(state).toEqual({ cents: [110, 220, 330], currencies: ["USD", "USD", "EUR"] });
 });
 
-test("a newer version of an event is refused, not guessed", () => {
+test("a newer version of an event is rejected", () => {
   const act = () => fold({ type: "priced", v: 4, data: { cents: 1, currency: "EUR" } });
   expect(act).toThrow(expect.objectContaining({ code: "EVENT_TOO_NEW" }));
   expect(act).toThrow(/version 4 \(this release knows 3\)/);
 });
 
-test("an unknown type of event is refused, also one that every object has", () => {
+test("an unknown type of event is rejected, even `toString`", () => {
   for (const type of ["reprised", "toString", "__proto__"]) {
     expect(() => fold({ type, v: 1, data: {} })).toThrow(expect.objectContaining({ code: "EVENT_UNKNOWN" }));
     const draft = { type, data: {} };
@@ -65,12 +65,12 @@ test("an unknown type of event is refused, also one that every object has", () =
   }
 });
 
-test("a version whose upcast was lost is an error of ours, and says so", () => {
+test("a missing upcast is an error that asks for a report", () => {
   const act = () => fold({ type: "gap", v: 1, data: {} });
   expect(act).toThrow(expect.objectContaining({ code: "EVENT_CORRUPT" }));
 });
 
-test("a stream with old and new events loads as one, and one that is too new not at all", async () => {
+test("a stream with old and new events loads; one with a newer version does not", async () => {
   const store = openMemory();
   const journal = new Journal({ store });
   const write = async (seq: number, v: number, data: unknown) => {
