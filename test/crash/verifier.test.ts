@@ -84,7 +84,7 @@ const PLANTED: Readonly<Record<string, { plant(database: Database): void; found:
   "a snapshot was changed": {
     plant: (database) =>
       database.exec(`UPDATE snapshots SET payload = replace(payload, '"count":4', '"count":5')`),
-    found: /^I10: tally\/alone at 4: the snapshot cannot be read.* does not match its checksum/,
+    found: /^I10: tally\/alone at 4: the snapshot cannot be read.*checksum mismatch/,
   },
   "a snapshot is not the fold": {
     plant: (database) => {
