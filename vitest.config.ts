@@ -21,7 +21,7 @@ const FIRST = [
   "stores/files/system-call-kills.",
   "examples/examples.",
   "supervisor/workers.",
-  "projections/processes.",
+  "projections/goal-folder-processes.",
   "integrations/openai-agents/kills.",
   "torture/power-cut.",
   "crash/two-writers.",

@@ -440,7 +440,7 @@ function refuseContradiction(
   for (const each of lines) {
     const known = other(each);
     if (known !== undefined && known !== each.line && known !== shortHash(each.line)) {
-      throw new UnreadableText(`it says something else of event ${each.entry.uid} than another file does`);
+      throw new UnreadableText(`it contradicts another file about event ${each.entry.uid}`);
     }
   }
 }
@@ -503,7 +503,7 @@ function goalOfEvents(name: string, raw: string): string | null {
 function readEventFile(name: string, raw: string): ReadEvents {
   const text = normalText(raw);
   if (nameOf(text) !== name) {
-    throw new UnreadableText("its content does not fit its name: it was cut, or somebody changed it");
+    throw new UnreadableText("its content does not fit its name: it was cut or changed");
   }
   const [first = "", ...rest] = text.slice(0, -1).split("\n");
   const head = parseJson(first);
@@ -518,8 +518,7 @@ function readEventFile(name: string, raw: string): ReadEvents {
   const seen = new Set<string>();
   const lines = rest.map((line, index) => {
     const entry = readLine(line, index + 2);
-    if (seen.has(entry.uid))
-      throw new UnreadableText(`line ${index + 2}: event ${entry.uid} stands there twice`);
+    if (seen.has(entry.uid)) throw new UnreadableText(`line ${index + 2}: event ${entry.uid} is there twice`);
     seen.add(entry.uid);
     return { entry, line };
   });

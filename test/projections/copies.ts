@@ -74,7 +74,7 @@ export class Copy {
     return Object.fromEntries(names.sort().map((name) => [name, readFileSync(join(folder, name), "utf8")]));
   }
 
-  /** What all copies have to agree on: everything but where this store got its events from. */
+  /** The state that all copies must agree on: everything but the origin of events. */
   agreed(): unknown {
     const {
       origins: _origins,

@@ -55,7 +55,14 @@ function sorted(value: unknown): string {
   return `{${members.map(([key, each]) => `${JSON.stringify(key)}:${sorted(each)}`).join(",")}}`;
 }
 
-/** Hostile or broken files, and what is said of each. Each has the name that its content asks for, unless said. */
+const OUTSIDE = {
+  by: { name: "x", role: "human" },
+  files: [{ path: "../../etc/passwd", act: "examined", hash: "a".repeat(64) }],
+  task: null,
+  session: null,
+};
+
+/** Hostile or broken files, and the reason for refusing each. The name fits the content, unless noted. */
 const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: string])[] = [
   ["nothing", "", /JSON/],
   ["torn in the middle of a line", `${head("checkout", 1)}\n${line({}).slice(0, 40)}\n`, /line 2: its JSON/],
@@ -79,10 +86,10 @@ const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: 
   ],
   [
     "a way out of the folder",
-    `${head("checkout", 1)}\n${line({ type: "files.recorded", data: { by: { name: "x", role: "human" }, files: [{ path: "../../etc/passwd", act: "examined", hash: "a".repeat(64) }], task: null, session: null } })}\n`,
+    `${head("checkout", 1)}\n${line({ type: "files.recorded", data: OUTSIDE })}\n`,
     /below the root/,
   ],
-  ["the same event twice", `${head("checkout", 2)}\n${line({})}\n${line({})}\n`, /stands there twice/],
+  ["the same event twice", `${head("checkout", 2)}\n${line({})}\n${line({})}\n`, /is there twice/],
   [
     "a prototype",
     `${head("checkout", 1)}\n${line({}).replace('"refs":{}', '"refs":{"__proto__":{"x":1}}')}\n`,
@@ -132,7 +139,7 @@ test("a link, and a file that is far too large, are not read", async () => {
   ]);
 });
 
-test("an event that another file says differently is refused: nobody rewrites what was", async () => {
+test("an event that contradicts another file is refused", async () => {
   const clock = new WallClock();
   const a = await Copy.make(clock);
   copies.push(a);
@@ -141,10 +148,10 @@ test("an event that another file says differently is refused: nobody rewrites wh
   writeFileSync(join(eventsOf(a), named(text)), text);
   const { refused } = await a.folder.sync();
   expect(refused).toEqual([
-    { file: `events/${named(text)}`, why: expect.stringContaining("says something else") },
+    { file: `events/${named(text)}`, why: expect.stringContaining("contradicts another file") },
   ]);
   expect(a.goal.state.statement).toBe("Ship it");
-  // Where nobody knows which is true, one of them is believed and the other reported.
+  // Neither is known to be true: one is merged, the other reported.
   const warned: unknown[] = [];
   const warn = (error: unknown): unknown => warned.push(error);
   const journal = new Journal({ store: await openMemory(), now: clock.now, warn });
@@ -152,7 +159,7 @@ test("an event that another file says differently is refused: nobody rewrites wh
   expect(warned.map((error) => isHoldfastError(error, "EVENT_FILE_REFUSED"))).toEqual([true]);
 });
 
-test("a file of events that is lost or damaged is saved again from the store, beside the damaged one", async () => {
+test("a lost or damaged event file is saved again from the store, beside the damaged one", async () => {
   const copy = await Copy.make(new WallClock());
   copies.push(copy);
   await copy.goal.fact({ key: "k", value: 1, source: "s" });
@@ -174,8 +181,8 @@ test("a file of events that is lost or damaged is saved again from the store, be
   expect(other.files()).toEqual(copy.files());
 });
 
-describe("a process that is killed while it takes in and writes", () => {
-  test("before or after any call to the file system: the next one has everything, once", async () => {
+describe("a process that is killed while it syncs", () => {
+  test("before or after any call to the file system: the next process has everything, once", async () => {
     const clock = new WallClock(Date.now());
     const a = await Copy.make(clock);
     const b = await Copy.make(clock, a);

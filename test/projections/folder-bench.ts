@@ -95,7 +95,7 @@ export class FolderBench {
     return rest.filter((name) => statSync(this.path(name)).isFile()).sort();
   }
 
-  /** What is kept beside, by name. */
+  /** Names of backups. */
   beside(): string[] {
     return this.files().filter((name) => name.includes(".unread-"));
   }

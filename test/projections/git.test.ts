@@ -150,7 +150,7 @@ describe("two branches that each add a task, a decision and a blocker of the sam
     expect(c.goal.task(report.merged?.renumbered[0]?.alias ?? "").title).toBe("task of b");
   });
 
-  test("with conflicts in the rendered files: they are made again from the events", async () => {
+  test("with conflicts in the rendered files: these are rendered again from the events", async () => {
     const a = await begin();
     writeFileSync(join(a.root, ".planning/.gitattributes"), "# git asks\n");
     a.commit();
@@ -175,7 +175,7 @@ describe("two branches that each add a task, a decision and a blocker of the sam
   });
 });
 
-test("a long goal is a few files, and two branches that made few of many merge without conflict", async () => {
+test("two branches that each combined many event files merge without conflict", async () => {
   const a = await begin();
   const updates = process.env["HOLDFAST_FULL"] === "1" ? 300 : 30;
   const write = async ({ goal }: Tree, who: string): Promise<void> => {

@@ -175,19 +175,19 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(titles.filter((title) => title === "write docs")).toHaveLength(1);
   });
 
-  inTurn("a crash after the edit was taken in renders again and adds nothing", async () => {
+  inTurn("a crash after the commit of an edit renders again and adds nothing", async () => {
     bench.edit("STATE.md", "## Decisions\n", "## Decisions\n\n- keep it small\n");
     const edited = bench.read();
     await bench.folder.sync();
     const { seq } = bench.goal;
-    // As if the process had died between the commit and the rename.
+    // The process died between the commit and the rename.
     bench.save("STATE.md", edited);
     expect((await bench.folder.sync()).edits).toEqual([]);
     expect(bench.goal.seq).toBe(seq);
     expect(readSeal(bench.read()).isIntact).toBe(true);
   });
 
-  inTurn("a file of an older version is read as what it means", async () => {
+  inTurn("a file of an older version is migrated", async () => {
     await bench.goal.fact({ key: "db", value: "mysql", source: "guess" });
     const old = bench
       .read("agent_state.json")
@@ -200,7 +200,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(JSON.parse(bench.read("agent_state.json"))).toMatchObject({ schema_version: 2, risks: [] });
   });
 
-  inTurn("lines of the seal that changed places are an edit, and are put back", async () => {
+  inTurn("moved lines of the seal are an edit, and are put back", async () => {
     await bench.goal.fact({ key: "db", value: "postgres", source: "compose" });
     const page = bench.read("STATE.md");
     const moved = page.replace(/(revision: .*\n)(digest: .*\n)/, "$2$1");
@@ -210,7 +210,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.read("STATE.md")).toBe(page);
   });
 
-  inTurn("what is written where nothing is read is left, not lost", async () => {
+  inTurn("text in a computed section is reported and backed up", async () => {
     await bench.goal.decide({
       type: "technology",
       context: "JWT library",
@@ -252,7 +252,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
   inTurn(
     "an agent is refused for five seconds after an edit, then decides on what the person wrote",
     async () => {
-      // How long ago that was is told by the file and the wall clock, which stands still: a busy machine has its time.
+      // The wall clock stands still, so that a busy machine does not matter.
       vi.useFakeTimers({ toFake: ["Date"] });
       bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\nstop\n", 1_000);
       const write = () => bench.goal.fact({ key: "k", value: 1, source: "x", by: worker });
@@ -269,7 +269,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.goal.state.facts.has("k")).toBe(false);
       expect(bench.read()).toContain("\nstop\n");
       bench.age("STATE.md", 6_000);
-      // The clock of the goal says when the edit was taken in; agents elsewhere keep the same distance.
+      // The log has the time of the edit, so agents of other processes wait as well.
       await expect(write()).rejects.toMatchObject({ code: "HUMAN_EDITING" });
       expect(bench.goal.state.next?.text).toBe("stop");
       bench.bench.passMs(5_001);
@@ -278,7 +278,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     },
   );
 
-  inTurn("people are never refused, and a goal may switch the distance off", async () => {
+  inTurn("people are never refused, and `quietMs: 0` switches the wait off", async () => {
     bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\nstop\n", 0);
     await bench.goal.fact({ key: "k", value: 1, source: "x" });
     expect(bench.goal.state.next?.text).toBe("stop");
@@ -289,7 +289,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.goal.state.next?.text).toBe("go");
   });
 
-  inTurn("a person ticks off a task that an agent works on: the agent is told", async () => {
+  inTurn("a person ticks off a claimed task: the agent loses its claim", async () => {
     const claim = await bench.goal.claim("T-001", { by: worker });
     bench.edit("STATE.md", "- [ ] T-001", "- [x] T-001");
     expect(await taken()).toEqual(["T-001 done"]);
@@ -298,7 +298,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.goal.task("T-001")).toMatchObject({ status: "done" });
   });
 
-  inTurn("what the goal refuses of an edit is left with the reason", async () => {
+  inTurn("a change that the goal refuses is reported with the reason", async () => {
     await bench.goal.claim("T-001", { by: worker });
     const board = JSON.parse(bench.read("task_board.json"));
     board.tasks[0].status = "submitted";
@@ -311,7 +311,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.beside()).toHaveLength(1);
   });
 
-  inTurn("an edit that another process takes in keeps agents here at a distance", async () => {
+  inTurn("agents also wait after an edit that another process applied", async () => {
     const journal = await bench.bench.another();
     const goal = await bench.bench.goal({ root: bench.root, by: orchestrator }, journal);
     const folder = await projectGoal(goal, { human: "ann" });
@@ -346,7 +346,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.reports).toEqual([]);
     });
 
-    inTurn("a hand-edited record that a checkout brings is kept beside, not taken in", async () => {
+    inTurn("a hand-edited record from a checkout is backed up, not applied", async () => {
       await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c", by: verifier });
       git("init", "-q", "-b", "main");
       git("add", ".planning");
@@ -384,7 +384,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       ["a paragraph", `${LINE}\n\nMind the budget.`],
     ];
     for (const [what, theirs] of written) {
-      inTurn(`what a person wrote between the sides of a conflict is kept beside: ${what}`, async () => {
+      inTurn(`text between the sides of a conflict is backed up: ${what}`, async () => {
         const text = bench.read();
         const found = sides(theirs);
         bench.save("STATE.md", found, 0);
@@ -398,7 +398,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     }
   });
 
-  inTurn("many files at once are no person's work: kept beside, not taken in", async () => {
+  inTurn("many files that change at once are backed up, not applied", async () => {
     await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c", by: verifier });
     await bench.goal.decide({ type: "technology", context: "d", decision: "e", reason: "f", by: verifier });
     for (const file of bench.files()) bench.save(file, `${bench.read(file)}\n `, 10_000);

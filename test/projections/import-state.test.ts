@@ -47,78 +47,81 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
     return importState(bench, "auth", { file, root });
   };
 
-  test.each(["STATE.md", "STATE-flat.md"])("the worked example (%s) comes in without loss", async (name) => {
-    const files = {
-      "src/api/auth/refresh.ts": "a",
-      "src/middleware/auth.ts": "b",
-      "db/migrations/002_refresh_tokens.sql": "c",
-    };
-    const { goal, contradictions, assumed } = await bring(seed(name), files);
-    const { state } = goal;
-    const text = JSON.stringify(encodeGoal(state));
-    const times = /^\d{4}-\d\d-\d\dT/;
-    for (const word of words(readFileSync(seed(name), "utf8"))) {
-      const wanted = times.test(word) ? String(Date.parse(word)) : JSON.stringify(word).slice(1, -1);
-      // "Phase 3: OAuth Integration" names a phase, which has that number and that name.
-      const [, number, name] = /^Phase (\d+): (.*)$/.exec(word) ?? [];
-      const isPhase = state.phases.some((each) => each.number === Number(number) && each.name === name);
-      expect({ word, isThere: isPhase || text.includes(wanted) }).toEqual({ word, isThere: true });
-    }
-    expect(goal.position()).toMatchObject({
-      phase: 2,
-      phaseName: "JWT Implementation",
-      plan: 3,
-      planName: "Refresh Token Rotation",
-      taskTitle: "Implement token rotation endpoint",
-      wave: 1,
-      status: "in_progress",
-    });
-    expect(goal.progress()).toMatchObject({
-      phasesTotal: 4,
-      phasesCompleted: 1,
-      currentPhaseTasks: 8,
-      currentPhaseCompleted: 5,
-      percent: 40,
-    });
-    expect(contradictions).toEqual(["the bar says 50%, the tasks say 40%"]);
-    expect(assumed).toContain("phase 4 has no name in the file");
-    expect(state.phases.map(({ name: each }) => each)).toEqual([
-      "Database Schema",
-      "JWT Implementation",
-      "OAuth Integration",
-      "Phase 4",
-    ]);
-    expect([...state.decisions.values()].map(({ date, decision }) => [date, decision])).toEqual([
-      ["2024-01-14", "httpOnly cookie, not localStorage"],
-      ["2024-01-14", "jose over jsonwebtoken"],
-      ["2024-01-15", "7 days"],
-    ]);
-    expect(state.blockers.get("B-001")).toMatchObject({
-      status: "active",
-      affects: { phases: [3] },
-      reportedAt: Date.UTC(2024, 0, 15),
-    });
-    expect(state.facts.get("imported.blockers.B-001")?.value).toEqual({
-      id: "block-001",
-      workaround: "Proceeding with email/password auth first",
-    });
-    expect(state.history.get("session-001")).toMatchObject({
-      status: "ended",
-      startedAt: Date.UTC(2024, 0, 14, 9),
-      endedAt: Date.UTC(2024, 0, 14, 17),
-      completed: ["Phase 1: Database Schema", "Phase 2 Tasks 1-3"],
-    });
-    expect(state.history.get("session-002")).toMatchObject({
-      status: "active",
-      workingOn: goal.position().task,
-    });
-    expect(state.next?.text?.split("\n")).toHaveLength(3);
-    expect([...state.files.keys()].sort()).toEqual(Object.keys(files).sort());
-    expect((await goal.checkFiles()).isOk).toBe(true);
-    expect(renderGoal(state, goal.seq).files.length).toBe(3 + 3 + 1 + 2);
-  });
+  test.each(["STATE.md", "STATE-flat.md"])(
+    "the worked example (%s) is imported without loss",
+    async (name) => {
+      const files = {
+        "src/api/auth/refresh.ts": "a",
+        "src/middleware/auth.ts": "b",
+        "db/migrations/002_refresh_tokens.sql": "c",
+      };
+      const { goal, contradictions, assumed } = await bring(seed(name), files);
+      const { state } = goal;
+      const text = JSON.stringify(encodeGoal(state));
+      const times = /^\d{4}-\d\d-\d\dT/;
+      for (const word of words(readFileSync(seed(name), "utf8"))) {
+        const wanted = times.test(word) ? String(Date.parse(word)) : JSON.stringify(word).slice(1, -1);
+        // "Phase 3: OAuth Integration" names a phase, which has that number and that name.
+        const [, number, name] = /^Phase (\d+): (.*)$/.exec(word) ?? [];
+        const isPhase = state.phases.some((each) => each.number === Number(number) && each.name === name);
+        expect({ word, isThere: isPhase || text.includes(wanted) }).toEqual({ word, isThere: true });
+      }
+      expect(goal.position()).toMatchObject({
+        phase: 2,
+        phaseName: "JWT Implementation",
+        plan: 3,
+        planName: "Refresh Token Rotation",
+        taskTitle: "Implement token rotation endpoint",
+        wave: 1,
+        status: "in_progress",
+      });
+      expect(goal.progress()).toMatchObject({
+        phasesTotal: 4,
+        phasesCompleted: 1,
+        currentPhaseTasks: 8,
+        currentPhaseCompleted: 5,
+        percent: 40,
+      });
+      expect(contradictions).toEqual(["the bar says 50%, the tasks say 40%"]);
+      expect(assumed).toContain("phase 4 has no name in the file");
+      expect(state.phases.map(({ name: each }) => each)).toEqual([
+        "Database Schema",
+        "JWT Implementation",
+        "OAuth Integration",
+        "Phase 4",
+      ]);
+      expect([...state.decisions.values()].map(({ date, decision }) => [date, decision])).toEqual([
+        ["2024-01-14", "httpOnly cookie, not localStorage"],
+        ["2024-01-14", "jose over jsonwebtoken"],
+        ["2024-01-15", "7 days"],
+      ]);
+      expect(state.blockers.get("B-001")).toMatchObject({
+        status: "active",
+        affects: { phases: [3] },
+        reportedAt: Date.UTC(2024, 0, 15),
+      });
+      expect(state.facts.get("imported.blockers.B-001")?.value).toEqual({
+        id: "block-001",
+        workaround: "Proceeding with email/password auth first",
+      });
+      expect(state.history.get("session-001")).toMatchObject({
+        status: "ended",
+        startedAt: Date.UTC(2024, 0, 14, 9),
+        endedAt: Date.UTC(2024, 0, 14, 17),
+        completed: ["Phase 1: Database Schema", "Phase 2 Tasks 1-3"],
+      });
+      expect(state.history.get("session-002")).toMatchObject({
+        status: "active",
+        workingOn: goal.position().task,
+      });
+      expect(state.next?.text?.split("\n")).toHaveLength(3);
+      expect([...state.files.keys()].sort()).toEqual(Object.keys(files).sort());
+      expect((await goal.checkFiles()).isOk).toBe(true);
+      expect(renderGoal(state, goal.seq).files.length).toBe(3 + 3 + 1 + 2);
+    },
+  );
 
-  test("files that are gone are kept by name, and the task under way can be taken over", async () => {
+  test("missing files are kept by name, and the running task can be taken over", async () => {
     const { goal, kept } = await bring(seed("STATE.md"));
     expect(kept).toContain("imported.files_modified");
     expect(goal.state.files.size).toBe(0);
@@ -128,7 +131,7 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
     expect(goal.task(task ?? "").status).toBe("submitted");
   });
 
-  test("a frontmatter and sections come in leniently, and what contradicts is said", async () => {
+  test("a frontmatter with sections is imported leniently, and contradictions are reported", async () => {
     const { goal, contradictions, kept } = await bring(seed("other-tool.md"));
     const { state } = goal;
     expect(goal.position()).toMatchObject({ phase: 2, phaseName: "Payments", plan: null });
@@ -161,7 +164,7 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
     expect(state.facts.get("imported.section.Current Position")?.value).toContain("wired the webhook");
   });
 
-  test("a page that we rendered ourselves comes in as what it shows", async () => {
+  test("a page that we rendered is imported as it shows the goal", async () => {
     const { goal } = await bring(seed("STATE.md"));
     const page = renderGoal(goal.state, goal.seq).files.find(({ path }) => path === "STATE.md");
     const file = join(open[0]?.root ?? "", "STATE.md");
@@ -173,7 +176,7 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
     expect(again.goal.progress()).toMatchObject({ phasesCompleted: 1, currentPhaseTasks: 8, percent: 40 });
   });
 
-  test("a goal with work in it is not imported over", async () => {
+  test("a goal with work in it refuses an import", async () => {
     const { goal } = await bring(seed("STATE.md"));
     const { seq } = goal;
     await expect(importState(goalCore(goal), "auth", { file: seed("STATE.md") })).rejects.toMatchObject({

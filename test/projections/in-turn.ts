@@ -3,8 +3,8 @@ import { test } from "vitest";
 const LASTING = ["sqlite", "files", "postgres"];
 
 /**
- * For tests of files, which ask of a store no more than that it keeps its word: each runs in memory and on one store that lasts,
- * the next test on the next of those. HOLDFAST_FULL=1: each on every store.
+ * For tests of files, which need little of a store: each runs in memory and on one durable store, in turn.
+ * HOLDFAST_FULL=1: each on every store.
  */
 export function testsInTurn(subject: { readonly name: string }): (name: string, run: () => unknown) => void {
   let turn = 0;

@@ -1,4 +1,4 @@
-// What STATE.md says comes next is what `next` and a briefing say, whatever somebody once said.
+// The next action of STATE.md is that of `holdfast next` and of the briefing.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { storeSubjects } from "../subjects.ts";
@@ -27,7 +27,7 @@ async function finish(task: string): Promise<void> {
 /** The task that the briefing names. */
 const briefed = (): string | undefined => /^NEXT (T-\d+)/m.exec(bench.goal.briefing())?.[1];
 
-test("a task that somebody said is named until it is done, then the one that is ready, then none", async () => {
+test("a noted task is named until it is done, then the one that is ready, then none", async () => {
   expect(nextAction()).toBe("Ready: T-001: one");
   await bench.goal.setNext({ next: "T-002" });
   expect(nextAction()).toBe("T-002: two");
@@ -40,7 +40,7 @@ test("a task that somebody said is named until it is done, then the one that is 
   expect(briefed()).toBeUndefined();
 });
 
-test("words that somebody noted stand beside the task that comes next", async () => {
+test("a noted text is shown beside the next task", async () => {
   await bench.goal.setNext({ next: "call Bob" });
   expect(nextAction()).toBe("call Bob\n\nReady: T-001: one");
   await bench.goal.setNext({ next: { task: "T-001", text: "by noon" } });
@@ -77,7 +77,7 @@ test.each([
   expect(bench.goal.state.next).toMatchObject(next);
 });
 
-test("the goal going on under a person's edit is no conflict, and an old page says nothing", async () => {
+test("progress of the goal during an edit is no conflict, and an old page changes nothing", async () => {
   const old = bench.read();
   await finish("T-001");
   bench.save("STATE.md", old.replace("## Open Questions\n", "## Open Questions\n\n- why?\n"));
@@ -87,7 +87,7 @@ test("the goal going on under a person's edit is no conflict, and an old page sa
   expect(nextAction()).toBe("Ready: T-002: two");
 });
 
-test("words that were noted stay with the task that a person names in the computed line", async () => {
+test("the noted text stays with the task that a person names in the computed line", async () => {
   await bench.goal.setNext({ next: "call Bob" });
   bench.edit("STATE.md", "Ready: T-001: one", "Ready: T-002: two");
   const [edit] = (await bench.folder.sync()).edits;
@@ -95,7 +95,7 @@ test("words that were noted stay with the task that a person names in the comput
   expect(bench.goal.state.next).toMatchObject({ task: "T-002", text: "call Bob" });
 });
 
-test("of two tasks that a person names at once, the one above counts, and the file is kept beside", async () => {
+test("of two tasks that a person names, the upper one counts, and the file is backed up", async () => {
   bench.edit("STATE.md", "Ready: T-001: one", "T-001: one\n\nReady: T-002: two");
   const [edit] = (await bench.folder.sync()).edits;
   expect(edit?.left).toEqual([expect.stringContaining("two lines")]);

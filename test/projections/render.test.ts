@@ -64,7 +64,7 @@ describe.each(storeSubjects())("the files of any goal on $name", (subject) => {
   const most = process.env["HOLDFAST_FULL"] ? 150 : 10;
   const numRuns = subject.name === "memory" ? Number(process.env["HOLDFAST_TEST_RUNS"] ?? most) : most / 5;
 
-  test("read back as the same state, carry a seal that fits, and fit one page", async () => {
+  test("read back as the same state, have intact seals, and fit on one page", async () => {
     await fc.assert(
       fc.asyncProperty(anySteps(words, 60), async (steps) => {
         const bench = await Bench.open(subject);
@@ -102,7 +102,7 @@ describe.each(storeSubjects())("the files of any goal on $name", (subject) => {
     );
   });
 
-  test("are rebuilt byte for byte from the events, and incrementally as from nothing", async () => {
+  test("are the same bytes from a rebuild and from incremental updates", async () => {
     await fc.assert(
       fc.asyncProperty(anySteps(words, 60), async (steps) => {
         const bench = await Bench.open(subject);
@@ -128,7 +128,7 @@ describe.each(storeSubjects())("the files of any goal on $name", (subject) => {
   });
 });
 
-test("the pair of state and board fits its schema, and a bad one does not", async () => {
+test("the pair of state and board fits its schema; a bad one does not", async () => {
   const subject = storeSubjects()[0] as ReturnType<typeof storeSubjects>[number];
   const bench = await Bench.open(subject);
   const goal = await bench.goal(BEGINNING);

@@ -21,8 +21,8 @@ const ms = (time: unknown): number | null =>
 const or = <Value>(value: unknown, otherwise: Value): Value => (value ?? otherwise) as Value;
 
 /**
- * A state made from nothing but the text of the files, without what they leave out on purpose: tokens of claims, output
- * of commands, positions of events in the log, and what was taken in from elsewhere.
+ * Builds a state from the text of the files alone. The files leave out tokens of claims, output of commands,
+ * positions of events in the log, and merges.
  */
 export async function restored(files: readonly RenderedFile[]): Promise<Row> {
   const text = (path: string): string => files.find((file) => file.path === path)?.text ?? "";
@@ -220,7 +220,10 @@ function task(row: Row): Row {
   };
 }
 
-/** The same of a state in memory: as plain JSON, in the order in which files list things, without what they leave out. */
+/**
+ * The same of a state in memory: as plain JSON, in the order in which files list things, without what they
+ * leave out.
+ */
 export function comparable(state: GoalState): Row {
   const plain = JSON.parse(JSON.stringify(encodeGoal(state))) as Row & {
     tasks: Task[];

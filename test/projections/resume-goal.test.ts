@@ -61,7 +61,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     ]);
   });
 
-  inTurn("a mismatch stops and asks, unless somebody says to go on", async () => {
+  inTurn("a mismatch needs a review, unless `proceed` is set", async () => {
     file("src/auth.ts", "v2");
     unlinkSync(join(bench.root, "src/gone.ts"));
     const stopped = await resumeGoal(bench.goal);
@@ -77,7 +77,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     });
   });
 
-  inTurn("state that is older than its time to live stops too, and says how old it is", async () => {
+  inTurn("a stale state needs a review, which says its age", async () => {
     bench.bench.passMs(80 * HOUR);
     const stopped = await resumeGoal(bench.goal);
     expect(stopped).toMatchObject({ status: "stale", ageMs: 80 * HOUR });
@@ -85,7 +85,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     expect((await resumeGoal(bench.goal, { proceed: true })).status).toBe("ready");
   });
 
-  inTurn("a plan that is no text is said, not read", async () => {
+  inTurn("a plan that is no text is reported, not read", async () => {
     file(".planning/2-3-PLAN.md", "x".repeat(2_000_000));
     const resumed = await resumeGoal(bench.goal);
     expect(resumed).toMatchObject({ status: "review", plan: null });

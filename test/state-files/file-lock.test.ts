@@ -1,4 +1,4 @@
-// The lock of a file is kept by whoever lives, and by nobody who is gone, whoever has their pid now.
+// A living process keeps the lock of a file; a dead one loses it, even if another process has its pid now.
 
 import {
   existsSync,
@@ -47,12 +47,12 @@ async function refusal(): Promise<{ message: string; hint: string }> {
   throw new Error("it was given");
 }
 
-/** What a holder that lives in this very process writes. */
+/** The content of a lock that this process holds. */
 async function written(): Promise<Record<string, unknown>> {
   return withFileLock(path, async () => JSON.parse(readFileSync(file(), "utf8")));
 }
 
-test("one at a time, and nothing is left", async () => {
+test("one holder at a time, and nothing is left", async () => {
   let inside = 0;
   const counts = await Promise.all(
     Array.from({ length: 5 }, () =>
@@ -68,7 +68,7 @@ test("one at a time, and nothing is left", async () => {
   expect(existsSync(file())).toBe(false);
 });
 
-test("whoever meets it sees whose it is, also in the moment in which it is made", async () => {
+test("the lock names its holder from its first moment", async () => {
   const taking = { isDone: false };
   const seen: string[] = [];
   const look = async (): Promise<void> => {
@@ -90,7 +90,7 @@ test("whoever meets it sees whose it is, also in the moment in which it is made"
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test("a refusal says in words who has it, and what to do when nobody has", async () => {
+test("an error names the holder, and says what to do if it is gone", async () => {
   left({ ...(await written()), token: "another" });
   const { message, hint } = await refusal();
   expect(message).toBe(`${path} is being written by pid ${process.pid} on ${hostname()}`);
@@ -105,26 +105,29 @@ test("a lock without a readable holder is held by another process", async () => 
 });
 
 describe.runIf(process.platform === "linux")("where the system tells when a process began", () => {
-  test("a pid that is in use by somebody else keeps nobody out", async () => {
+  test("a reused pid does not keep the lock", async () => {
     left({ ...(await written()), started: "1" });
     expect(await got()).toBe("got it");
   });
 
-  test("a living holder keeps it, however long it takes", async () => {
+  test("a living holder keeps the lock, however long it takes", async () => {
     left(await written(), true);
     await refusal();
     expect(existsSync(file())).toBe(true);
   });
 
-  test.each(["pidNamespace", "boot"])("of a holder with another %s only time can tell", async (fact) => {
-    const other = { ...(await written()), [fact]: "another", pid: 1 << 29 };
-    left(other);
-    await refusal();
-    left(other, true);
-    expect(await got()).toBe("got it");
-  });
+  test.each(["pidNamespace", "boot"])(
+    "a holder with another %s loses the lock by its age only",
+    async (fact) => {
+      const other = { ...(await written()), [fact]: "another", pid: 1 << 29 };
+      left(other);
+      await refusal();
+      left(other, true);
+      expect(await got()).toBe("got it");
+    },
+  );
 
-  test("of a holder with another time namespace, whose pid is in use, only time can tell", async () => {
+  test("a holder of another time namespace with a used pid loses the lock by its age only", async () => {
     const other = { ...(await written()), timeNamespace: "another", started: "1" };
     left(other);
     await refusal();
@@ -133,12 +136,12 @@ describe.runIf(process.platform === "linux")("where the system tells when a proc
     expect(await got()).toBe("got it");
   });
 
-  test("it says which of them it is", async () => {
+  test("the lock names the process inside its pid namespace", async () => {
     expect(await written()).toMatchObject({ pidNamespace: readlinkSync("/proc/self/ns/pid") });
   });
 });
 
-describe("as earlier versions wrote it", () => {
+describe("locks of earlier versions", () => {
   const old = (pid: number) => ({ host: hostname(), pid, token: "t" });
 
   test("no process has its pid", async () => {
@@ -146,7 +149,7 @@ describe("as earlier versions wrote it", () => {
     expect(await got()).toBe("got it");
   });
 
-  test("a process has its pid: only time can tell whether it is the same", async () => {
+  test("a process has its pid: the age of the lock decides", async () => {
     left(old(process.pid));
     await refusal();
     left(old(process.pid), true);

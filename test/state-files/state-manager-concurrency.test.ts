@@ -74,7 +74,7 @@ describe.each(PLACES)("one manager on $name, used at once", ({ manager, stored }
     expect(await stored()).toBe(1);
   });
 
-  test("an update that begins while a commit is under way is seen at once and kept by the next", async () => {
+  test("an update during a commit is visible at once and stored by the next commit", async () => {
     const state = manager();
     await state.update(more);
     const [, seen] = await Promise.all([state.commit(), state.update(more)]);
@@ -84,7 +84,7 @@ describe.each(PLACES)("one manager on $name, used at once", ({ manager, stored }
     expect(await stored()).toBe(3);
   });
 
-  test("a refused update leaves those that come after it alone", async () => {
+  test("a refused update does not affect later ones", async () => {
     const state = manager();
     const refused = state.update((all) => {
       all.n = 1_000;

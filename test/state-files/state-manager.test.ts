@@ -87,7 +87,7 @@ afterAll(async () => {
 });
 
 describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
-  test("keep what was committed and nothing else", async () => {
+  test("keep committed updates, and no others", async () => {
     const opened = await subject.open();
     const manager = opened.another();
     expect(await manager.load()).toEqual(spec.initial);
@@ -102,7 +102,7 @@ describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
     await opened.dispose();
   });
 
-  test("a bad write is a refused write: path and rule are named, and nothing is touched", async () => {
+  test("a bad write is refused with path and rule, and changes nothing", async () => {
     const opened = await subject.open();
     const manager = opened.another();
     await manager.update((state) => ({ ...state, tasks: [{ id: "T-001", status: "open" }] }));
@@ -148,10 +148,10 @@ describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
   });
 });
 
-/** Of each process that is left alone. */
+/** Commits of each process that is not killed. */
 const COMMITS = process.env["HOLDFAST_FULL"] ? 40 : 15;
 
-test("two processes that commit to one file at once both get everything in, and a killed one leaves a whole file", async () => {
+test("two processes that commit at once lose nothing, and a killed one leaves a whole file", async () => {
   const file = join(folder, "shared.json");
   const program = programFile(new URL("./programs/committer.ts", import.meta.url));
   const start = (name: string, count: number) => {
@@ -207,7 +207,7 @@ describe("migrations", () => {
     expect(readdirSync(folder).sort()).toEqual(names);
   });
 
-  test("load brings an old file up in memory and leaves the disk alone until a commit", async () => {
+  test("load migrates an old file in memory and leaves the disk alone until a commit", async () => {
     const file = write(old);
     const manager = StateManager.onFile<Example>(file, spec);
     expect(await manager.load()).toEqual({ schema_version: 2, tasks: [], risks: ["no keys"] });
@@ -236,7 +236,7 @@ describe("migrations", () => {
 });
 
 describe("the generator", () => {
-  test("makes a schema pair, a typed manager and a place for migrations that work as they are", async () => {
+  test("makes schemas, typed managers and a file for migrations that work as generated", async () => {
     const files = generateState({
       name: "billing",
       state: { invoices_sent: "integer", mode: { enum: ["test", "live"] } },

@@ -54,7 +54,7 @@ function everything(folder = project): Record<string, string> {
 }
 
 test(
-  "four agents with settings of their own are wired, proven to work, and given back as they were",
+  "four agents with settings are wired, checked, and restored byte for byte",
   async () => {
     put(".claude/settings.json", SETTINGS);
     put(".codex/config.toml", CONFIG);
@@ -103,7 +103,7 @@ test(
   LONG_MS,
 );
 
-test("the check finds a hook that fails, one that says nothing of use, and a server that is none", async () => {
+test("the check finds a hook that fails, one with useless output, and a server that is none", async () => {
   await runInside(project, ["init", "--agent", "claude", "--command", "false"]);
   const failing = await runInside(project, ["init", "--check", "--agent", "claude"]);
   expect(failing.code).toBe(5);
@@ -118,7 +118,7 @@ test("the check finds a hook that fails, one that says nothing of use, and a ser
   expect(silent.out, "silence is no briefing").toContain("NO  .claude/settings.json session-start");
 });
 
-test("from a folder below, files are named as they are reached from there", async () => {
+test("in a subfolder, files are named relative to it", async () => {
   rmSync(join(project, ".git"), { recursive: true });
   execFileSync("git", ["init", "-q"], { cwd: project });
   const below = join(project, "deep/er");
@@ -139,14 +139,14 @@ test("from a folder below, files are named as they are reached from there", asyn
   expect(removed.out).toContain("- the store is kept: ../../.holdfast\n");
 });
 
-test("wired by its place on this machine, what is said of the PATH is so", async () => {
+test("a note says when Holdfast is wired by its place on this machine", async () => {
   const bin = join(project, "elsewhere/node_modules/.bin");
   put("elsewhere/node_modules/.bin/holdfast", "");
   const { out } = await runInside(project, ["init"], { PATH: `${bin}:${process.env["PATH"]}` });
   expect(out).toContain("neither in this project's node_modules nor on the PATH that an agent has");
 });
 
-test("one file that cannot be understood stops all of them, and no store is made", async () => {
+test("one malformed file stops everything, and no store is made", async () => {
   put(".claude/settings.json", SETTINGS);
   put(".gemini/settings.json", '{\n  "a": 1,\n  oops\n}\n');
   const before = everything();
@@ -158,7 +158,7 @@ test("one file that cannot be understood stops all of them, and no store is made
   expect(existsSync(join(project, ".holdfast"))).toBe(false);
 });
 
-test("bytes that are no text, and a folder in the place of a file, are refused", async () => {
+test("a file that is not UTF-8, and a folder in its place, are refused", async () => {
   mkdirSync(join(project, ".cursor"));
   writeFileSync(join(project, ".cursor/mcp.json"), Buffer.from([0x7b, 0xff, 0x7d]));
   expect((await runInside(project, ["init"])).err).toContain(".cursor/mcp.json cannot be read");
@@ -167,7 +167,7 @@ test("bytes that are no text, and a folder in the place of a file, are refused",
   expect((await runInside(project, ["init"])).err).toContain(".mcp.json cannot be read (EISDIR)");
 });
 
-test("settings that are a link elsewhere stay a link, and are changed where they lie", async () => {
+test("settings behind a link stay there, and the link stays a link", async () => {
   put("dotfiles/claude.json", '{"model": "x"}\n');
   mkdirSync(join(project, ".claude"));
   symlinkSync("../dotfiles/claude.json", join(project, ".claude/settings.json"));
@@ -178,7 +178,7 @@ test("settings that are a link elsewhere stay a link, and are changed where they
   expect(readFileSync(join(project, "dotfiles/claude.json"), "utf8")).toBe('{"model": "x"}\n');
 });
 
-test("when the last of them cannot be put into place, those before it get their old bytes back", () => {
+test("if the last file cannot be placed, those before it are restored", () => {
   put("a.json", "old");
   put("made/there.json", "x");
   const plan = (path: string, before: string | null, after: string) => {
@@ -194,7 +194,7 @@ test("when the last of them cannot be put into place, those before it get their 
   expect(existsSync(join(project, "deep"))).toBe(false);
 });
 
-test("without the folder of the store, what init made is taken out all the same, and nothing is made anew", async () => {
+test("without the store folder, --remove still removes what init made, and creates nothing", async () => {
   put("AGENTS.md", "# Mine\n");
   put(".cursor/mcp.json", '{"mcpServers":{"github":{"command":"gh"}}}');
   put(".gemini/settings.json", "{}");
@@ -207,7 +207,7 @@ test("without the folder of the store, what init made is taken out all the same,
   expect(readdirSync(project).sort()).toEqual([".cursor", ".gemini", ".git", "AGENTS.md"]);
 });
 
-test("without the record, a file that somebody added to is left with that", async () => {
+test("without the record, additions of the user stay in the file", async () => {
   await runInside(project, ["init"]);
   rmSync(join(project, ".holdfast"), { recursive: true });
   const path = join(project, ".gemini/settings.json");

@@ -1,4 +1,4 @@
-// A worktree or a clone in which nothing was installed yet: hooks that are wired by the project's own copy do no harm there.
+// A worktree or clone before npm install: hooks that are wired by the project's own copy do no harm there.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** As an agent runs it, in some folder of the project. */
+/** Runs a hook as an agent does, in some folder of the project. */
 function runStop(agent: (typeof AGENTS)[number]): { code: number | null; out: string; err: string } {
   const text = readFileSync(join(project, HOOK_FILES[agent]), "utf8");
   const written = /"command": ("(?:[^"\\]|\\.)* stop")/.exec(text)?.[1] ?? "null";
@@ -47,13 +47,13 @@ function runStop(agent: (typeof AGENTS)[number]): { code: number | null; out: st
 }
 
 test.each(AGENTS)(
-  "the hook of %s is run with its input, outputs and exit code where it is there",
+  "the hook of %s runs with input, output and exit code if Holdfast is installed",
   (agent) => {
     expect(runStop(agent)).toEqual({ code: 3, out: `heard hook ${agent} stop\n`, err: "oops\n" });
   },
 );
 
-test.each(AGENTS)("the hook of %s ends with 0 and without a word where it is not", (agent) => {
+test.each(AGENTS)("the hook of %s ends silently with 0 if it is not", (agent) => {
   rmSync(copy, { force: true });
   expect(runStop(agent)).toEqual({ code: 0, out: "", err: "" });
 });

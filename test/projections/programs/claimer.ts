@@ -1,4 +1,4 @@
-// Claims a task in the store that a worktree finds by itself, says so, and keeps it until it is told to end.
+// Claims a task in the store that a worktree finds, reports it, and keeps it until its input ends.
 
 import { resolve } from "node:path";
 import { open } from "../../../src/open.ts";

@@ -1,4 +1,4 @@
-// Takes in and writes the files of a goal, and kills itself with SIGKILL right before, or after, the n-th call to the
+// Syncs the files of a goal, and kills itself with SIGKILL right before, or after, the n-th call to the
 // file system below the folder. Says how many calls there were when it comes to its end.
 
 import fs from "node:fs";

@@ -1,6 +1,6 @@
-// Writes to a goal with a folder, every few milliseconds, until it is killed or has written `count` times. Says on stdout
-// what the store has acknowledged. With `told`, each write also waits for a line on stdin, so that who reads meanwhile
-// keeps up.
+// Writes to a goal with a folder, every few milliseconds, until it is killed or has written `count` times.
+// Says on stdout what the store has acknowledged. With `told`, each write also waits for a line on stdin, so
+// that who reads meanwhile keeps up.
 
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";

@@ -57,14 +57,14 @@ const UPDATES: readonly ((goal: Goal, index: number) => Promise<unknown>)[] = [
 const median = (numbers: readonly number[]): number =>
   [...numbers].sort((a, b) => a - b)[numbers.length >> 1] ?? 0;
 
-test("an update of 1,000 tasks and 300 decisions with its files costs under 5 × one of 10 tasks", async () => {
+test("an update of a goal with 1,000 tasks and 300 decisions costs under 5 × one of 10 tasks", async () => {
   const small = await sized(10, 3);
   const large = await sized(1_000, 300);
   let ratio = Number.POSITIVE_INFINITY;
-  // What grows with the goal does so every time; a machine that is busy elsewhere is so now and then.
+  // A cost that grows with the goal does so in every run; a busy machine only in some.
   for (let turn = 0; turn < 4 && ratio >= 5; turn++) {
     const times = { small: [] as number[], large: [] as number[] };
-    // Taken in turns, so that whatever else the machine does falls on both.
+    // In turns, so that other load of the machine falls on both.
     for (let index = 0; index < 60; index++) {
       times.small.push(await small.update(index));
       times.large.push(await large.update(index));

@@ -110,7 +110,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(report).toMatchObject({ edits: [], written: [] });
   });
 
-  inTurn("removes what a killed writer left behind, and nothing else", async () => {
+  inTurn("removes the temporary files of a killed writer, and nothing else", async () => {
     const bench = await begin();
     await bench.folder.close();
     writeFileSync(bench.path(".holdfast-0123456789ab.tmp"), "half a fi");
@@ -137,7 +137,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     });
   });
 
-  inTurn("while another renders, one waits, and says so when that takes too long", async () => {
+  inTurn("a sync waits for another process, and throws when that takes too long", async () => {
     const bench = await begin(PLAN, { auto: false, waitMs: 30 });
     const held: { release(): Promise<void> }[] = [];
     const { rows } = await bench.bench.journal.list<"leases">({
@@ -171,7 +171,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     },
   );
 
-  inTurn("a write that cannot be rendered is durable all the same, and says so", async () => {
+  inTurn("a write that cannot be rendered is durable, with a warning", async () => {
     const warned: unknown[] = [];
     const bench = await begin();
     Object.assign(bench.bench.journal, { warn: (error: unknown) => warned.push(error) });
@@ -182,7 +182,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(warned).toHaveLength(1);
   });
 
-  inTurn("files can be read by everybody and are replaced, not written into", async () => {
+  inTurn("files are world-readable, and replaced instead of written in place", async () => {
     const bench = await begin();
     const before = statSync(bench.path("STATE.md"));
     chmodSync(bench.path("STATE.md"), 0o444);

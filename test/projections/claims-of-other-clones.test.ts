@@ -34,7 +34,7 @@ function openedBy(by: Actor, { journal, root }: Copy): Promise<Goal> {
   return openGoal(journal, "checkout", { by, root, stale: "use" });
 }
 
-test("is taken over by whoever claims the task here, and the log says so", async () => {
+test("a claim of another clone is taken over by a claim here, and the log says so", async () => {
   const { here, task } = await clonedAfterClaim();
   const claim = await here.goal.claim(task, { by: bob, detached: true });
   expect(claim.token, "the same number, of another store").toBe(1);
@@ -46,7 +46,7 @@ test("is taken over by whoever claims the task here, and the log says so", async
   expect(bobs.task(task).submission).toMatchObject({ by: bob });
 });
 
-test("is nothing that anyone here can go on with, not by its token and not by the name", async () => {
+test("a claim of another clone gives no rights here, neither by its token nor by its name", async () => {
   const { here, task } = await clonedAfterClaim();
   for (const by of [ann, bob]) {
     await expect(here.goal.submit({ task, by, ...evidence })).rejects.toMatchObject({

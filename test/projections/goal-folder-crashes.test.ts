@@ -1,5 +1,5 @@
-// A process that stops for good at any one call to the file system, before it or after it: what the next one finds, and
-// what it makes of it. The call simply never returns, so nothing that comes after it happens.
+// A process stops for good before or after any one call to the file system. The call never returns, so
+// nothing after it happens. The next process must lose and double nothing.
 
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
@@ -48,7 +48,7 @@ interface Scenario {
   expectKept(bench: FolderBench, folder: GoalFolder): void;
 }
 
-/** Right after one call is as right before the next, so each takes every other. HOLDFAST_FULL=1: all of them. */
+/** After one call is the same as before the next, so each takes every other. HOLDFAST_FULL=1: all. */
 const EVERY = process.env["HOLDFAST_FULL"] ? 1 : 2;
 
 let edited = "";

@@ -29,7 +29,7 @@ const words = fc.oneof(
     "",
   ),
 );
-/** What a hand, or a cat, does to the lines of a file. */
+/** Random edits of the lines of a file. */
 const slips = fc.array(
   fc.record({
     what: fc.constantFrom("delete", "insert", "double", "replace", "swap", "splice"),
@@ -68,7 +68,7 @@ const SPACED: [number, Slips][] = [
 /** HOLDFAST_FULL=1: ten times as many. */
 const RUNS = process.env["HOLDFAST_FULL"] ? 150 : 15;
 
-test("whatever is done to the files: nothing breaks, nothing contradicts, and no word is lost", async () => {
+test("random edits break nothing, cause no contradiction and lose no word", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(fc.nat(100), slips), { minLength: 1, maxLength: 4 }),

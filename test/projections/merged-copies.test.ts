@@ -1,4 +1,4 @@
-// Copies of a goal that wrote without knowing of each other agree once they have met, whoever takes in whom first.
+// Copies of a goal that were written independently agree once they have merged, in either order.
 
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
@@ -24,7 +24,7 @@ const decision = (text: string) =>
   ({ type: "constraint", context: text, decision: text, reason: text }) as const;
 const FULL = process.env["HOLDFAST_FULL"] === "1";
 
-test("random operations in two copies, merged in either order: one state, the same bytes in every file", async () => {
+test("random operations in two copies, merged in either order: the same bytes everywhere", async () => {
   const seen = { merged: 0, renumbered: 0, notApplied: 0 };
   const steps = anySteps(words, FULL ? 60 : 40);
   await fc.assert(
@@ -100,7 +100,7 @@ describe("two copies that gave the same number", () => {
     ]);
     const titles = Object.fromEntries([...b.goal.state.tasks.values()].map(({ id, title }) => [id, title]));
     expect(titles).toMatchObject({ "T-007": "from a", "T-008": "after b", "T-009": "from b" });
-    // What b's other events meant by T-007 is b's own task.
+    // In the other events of b, T-007 is b's own task.
     expect(b.goal.task("T-008").dependsOn).toEqual(["T-009"]);
     expect(
       [...b.goal.state.blockers.values()].map(({ description, affects }) => [description, affects.tasks]),
@@ -121,7 +121,7 @@ describe("two copies that gave the same number", () => {
     expect(Object.keys(a.files()).filter((name) => name.startsWith("decisions/"))).toHaveLength(3);
   });
 
-  test("whoever works on the renumbered task hands it in by its old name, and nobody else's claim is touched", async () => {
+  test("a renumbered task is submitted by its old name, and no other claim changes", async () => {
     const clock = new WallClock();
     const a = await make(clock);
     await a.folder.sync();
@@ -140,7 +140,7 @@ describe("two copies that gave the same number", () => {
     await b.goal.claim("T-007", { by: worker });
   });
 
-  test("a task claimed in two copies belongs to the first; the other's session is not taken for dead", async () => {
+  test("a task claimed in two copies belongs to the first; the other session is not crashed", async () => {
     const clock = new WallClock();
     const a = await make(clock);
     await a.folder.sync();
@@ -156,7 +156,7 @@ describe("two copies that gave the same number", () => {
     expect(merged?.notApplied.map(({ type }) => type)).toEqual(["task.claimed", "task.released"]);
     expect(b.goal.task("T-001").claim).toMatchObject({ by: by("wa") });
     expect(b.goal.state.history.get("sa")?.status).toBe("active");
-    // Its lease is in the other store: from here nobody can tell that it is gone.
+    // Its lease is in the other store, so nothing here knows that it is gone.
     expect(await resetLostClaims(b.goal, { name: "s", role: "supervisor" }, { staleAfterMs: null })).toEqual(
       [],
     );

@@ -1,4 +1,5 @@
-// A record that was changed on the disk stays in this store: no file carries it to others, and no merge builds on it.
+// A log that was changed on disk stays in its store: no event file carries it to others, and no merge uses
+// it.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -37,7 +38,7 @@ async function damaged(): Promise<Holdfast> {
   return open(file);
 }
 
-test("it is not published", async () => {
+test("a changed log is not published", async () => {
   const holdfast = await damaged();
   const goal = await holdfast.goal("ship", { root });
   expect(goal.state.facts.get("price")?.value, "the snapshot is whole").toBe("cents 1234567");
@@ -51,7 +52,7 @@ test("it is not published", async () => {
   await holdfast.close();
 });
 
-test("nothing is merged onto it", async () => {
+test("nothing is merged into a changed log", async () => {
   const holdfast = await damaged();
   const elsewhere = await open(join(root, "other.db"));
   const theirs = await elsewhere.goal("ship", { statement: "Ship it", root });

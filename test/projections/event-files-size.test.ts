@@ -1,4 +1,4 @@
-// However much a goal has to save at once: its files of events stay small enough to be read, and a clone has all of it.
+// A goal that saves much at once: its event files stay small enough to be read, and a clone has everything.
 
 import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const MOST = 8 * 1024 * 1024;
 
-test("much that was not saved becomes several files, and the files are the goal", async () => {
+test("many unsaved events become several files, and these hold the whole goal", async () => {
   const planning = join(root, ".planning");
   const journal = new Journal({ store: await openMemory() });
   const goal = await openGoal(journal, "ship", { statement: "Ship it", by: human, root });

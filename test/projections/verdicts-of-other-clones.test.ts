@@ -81,7 +81,7 @@ test.each([
   );
 });
 
-test("a verdict holds for the work that it was given on, whatever else was handed in elsewhere", async () => {
+test("a verdict counts for the submission it was given on, not for one of another clone", async () => {
   const { clock, anns, bobs, task } = await twoCopies();
   await handIn(anns, task, ann);
   await handIn(bobs, task, bob);
@@ -95,7 +95,7 @@ test("a verdict holds for the work that it was given on, whatever else was hande
   expect(goals[0]?.merged, "whoever only looks at lists is told as well").toEqual(told);
 });
 
-test("where handing in is finishing, the work that came second finishes nothing", async () => {
+test("without verification, the second submission of a task finishes nothing", async () => {
   const { clock, anns, bobs, task } = await twoCopies();
   await bobs.goal.describe({ verification: "self", by: pm });
   await handIn(anns, task, ann);

@@ -1,4 +1,4 @@
-// Files of events that a store has taken in are not read again, and nothing is missed by that.
+// Event files that a store has merged are not read again, and none is missed.
 
 import {
   cpSync,
@@ -45,7 +45,7 @@ async function clone(): Promise<{ holdfast: Holdfast; root: string; events: stri
 const eventsOf = (copy: Copy): string => join(copy.root, ".planning/events");
 const pull = (copy: Copy, events: string): void => cpSync(eventsOf(copy), events, { recursive: true });
 
-test("what was taken in is not read again; what is new is, whatever became of the old", async () => {
+test("merged files are not read again; new ones are, even if old ones are gone", async () => {
   const source = await copyOf();
   await source.folder.sync();
   const { holdfast, root, events, warned } = await clone();
@@ -69,7 +69,7 @@ test("what was taken in is not read again; what is new is, whatever became of th
   expect(other.warned.length, "a new store reads them all, and the fault shows").toBeGreaterThan(0);
 });
 
-test("a file that was met half written is read again when it is whole", async () => {
+test("a half-written file is read again when it is whole", async () => {
   const source = await copyOf();
   await source.folder.sync();
   const { holdfast, root, events, warned } = await clone();
@@ -87,7 +87,7 @@ test("a file that was met half written is read again when it is whole", async ()
   expect((await holdfast.goal("checkout", { root, stale: "use" })).state.facts.has("torn")).toBe(true);
 });
 
-test("opening one goal does not lose the files of another", async () => {
+test("opening one goal does not skip the files of another", async () => {
   const source = await copyOf();
   await source.folder.sync();
   const { holdfast, root, events } = await clone();
@@ -100,7 +100,7 @@ test("opening one goal does not lose the files of another", async () => {
   expect((await holdfast.goal("checkout", { root, stale: "use" })).revision).toBe(source.goal.revision);
 });
 
-test("copies that merge, each with what the other wrote, have it all in the end", async () => {
+test("copies that merge each other's files have everything in the end", async () => {
   const source = await copyOf();
   await source.folder.sync();
   const { holdfast, root, events } = await clone();

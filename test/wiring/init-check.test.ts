@@ -1,4 +1,4 @@
-// What was wired is what is checked, and what agents are told to type is what can be typed.
+// `init --check` tests the agents that were wired; AGENTS.md names a command that can be typed.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-test("the check looks at the agents that were wired, and at no others", async () => {
+test("the check tests the agents that were wired, and no others", async () => {
   await runInside(line.project, ["init", "--agent", "gemini", "--command", "false"]);
   const checked = await runInside(line.project, ["init", "--check", "--json"]);
   const { agents, proofs } = JSON.parse(checked.out).data;
@@ -22,7 +22,7 @@ test("the check looks at the agents that were wired, and at no others", async ()
   expect(said.out).toContain("NO  .codex/hooks.json: is not there");
 });
 
-test("with nothing wired, the check says so of all", async () => {
+test("with nothing wired, the check reports all agents", async () => {
   const project = line.newProject();
   await runInside(project, ["init", "--agent", "none"]);
   const { code, out } = await runInside(project, ["init", "--check"]);
@@ -31,7 +31,7 @@ test("with nothing wired, the check says so of all", async () => {
   expect(out).toContain("NO  .codex/hooks.json: is not there");
 });
 
-test("AGENTS.md names the command by which the project has it", async () => {
+test("AGENTS.md names the command as the project starts it", async () => {
   const project = line.newProject();
   const page = () => readFileSync(join(project, "AGENTS.md"), "utf8");
   await runInside(project, ["init", "--agent", "claude", "--command", "holdfast"]);
@@ -46,7 +46,7 @@ test("AGENTS.md names the command by which the project has it", async () => {
   expect(() => page()).toThrow("ENOENT");
 });
 
-test("the check says of a server of theirs that it is theirs", async () => {
+test("the check reports a server of the user under our name", async () => {
   const project = line.newProject();
   mkdirSync(join(project, ".codex"));
   writeFileSync(join(project, ".codex/config.toml"), '[mcp_servers.holdfast]\ncommand = "mine"');
@@ -56,7 +56,7 @@ test("the check says of a server of theirs that it is theirs", async () => {
   expect(checked.out).toContain("NO  .codex/config.toml: its MCP server holdfast is your own");
 });
 
-test("the check notices that Claude Code was told to run no hooks", async () => {
+test("the check notices that Claude Code has its hooks disabled", async () => {
   const project = line.newProject();
   await runInside(project, ["init", "--agent", "claude", "--command", `${process.execPath} ${line.cli}`]);
   await runInside(project, ["goal", "new", "g", "G"]);

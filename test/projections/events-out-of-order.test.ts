@@ -1,4 +1,4 @@
-// Events that came before what they are about: what did not fit is told, and no longer when it does.
+// Events that arrive before their task: reported as not applied, until the task is there.
 
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ async function make(clock: WallClock, from?: Copy): Promise<Copy> {
 
 const eventFiles = ({ root }: Copy): string[] => readdirSync(join(root, ".planning/events"));
 
-/** What one commit of the other has, and no more, as `git cherry-pick` brings it. */
+/** Only the files of one commit of the other copy, as after `git cherry-pick`. */
 async function pick(to: Copy, from: Copy, write: () => Promise<unknown>): Promise<void> {
   await from.folder.sync();
   const before = new Set(eventFiles(from));
@@ -45,7 +45,7 @@ const merged = async ({ journal }: Copy): Promise<readonly (number | null)[]> =>
   return (rows as unknown as readonly { doneAt: number | null }[]).map(({ doneAt }) => doneAt);
 };
 
-test("what was not applied for want of a task is no news once the task is there", async () => {
+test("an event without its task is reported only until the task is there", async () => {
   const clock = new WallClock();
   const a = await make(clock);
   await a.folder.sync();
@@ -60,7 +60,7 @@ test("what was not applied for want of a task is no news once the task is there"
   expect(await merged(b)).toEqual([expect.any(Number)]);
 });
 
-test("what still does not fit then is told with the reason that counts now", async () => {
+test("an event that still does not fit is reported with its current reason", async () => {
   const clock = new WallClock();
   const a = await make(clock);
   await a.folder.sync();

@@ -1,4 +1,4 @@
-// Real processes, real kills: whoever reads a file of the folder finds it whole, and nothing that was acknowledged is lost.
+// Real processes and kills: every file of the folder reads whole, and no acknowledged write is lost.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -48,7 +48,7 @@ function startWriter(
   const args = [WRITER, store, root, name, String(count), String(everyMs), when];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "pipe"] });
   children.push(child);
-  // Whoever has written everything does not listen any more.
+  // A process that has written everything no longer reads its input.
   child.stdin?.on("error", () => undefined);
   const acknowledged: string[] = [];
   const errors: string[] = [];
@@ -68,7 +68,7 @@ function startWriter(
 
 type Kind = "sqlite" | "files" | "postgres";
 
-/** Where a store of that kind is, for every process that opens it. */
+/** The address of a store of that kind. */
 function addressOf(kind: Kind, root: string): string {
   if (kind === "sqlite") return join(root, "store.db");
   if (kind === "files") return join(root, "store/");
@@ -105,7 +105,7 @@ const WRITES = process.env["HOLDFAST_FULL"] === "1" ? 200 : 12;
 const READS_PER_WRITE = 5;
 
 test.each(["sqlite", "files", "postgres"] as const)(
-  "two processes write 50 ms apart on %s while a third reads: nothing is lost, every read is whole, none goes back",
+  "two processes write on %s while a third reads: nothing is lost, reads are whole and never go back",
   async (kind) => {
     const { store, root, holdfast } = await begin(kind);
     const folder = join(root, ".planning");
@@ -149,7 +149,7 @@ test.each(["sqlite", "files", "postgres"] as const)(
 );
 
 describe("a writer that is killed while it renders", () => {
-  test("leaves whole files, no edit, and nothing lost", async () => {
+  test("leaves whole files, no false edit, and loses nothing", async () => {
     const { store, root, holdfast } = await begin("sqlite");
     const folder = join(root, ".planning");
     const acknowledged: string[] = [];

@@ -1,4 +1,4 @@
-// Somebody else's configuration is theirs: what is put in comes out again, and nothing else ever moves.
+// Wiring only inserts into a user's configuration, and --remove gives back the same bytes.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -88,7 +88,8 @@ function writtenBy(value: unknown, by: Hand, depth = 0): string {
   const lines = items.map((item, index) => {
     const isLast = index === items.length - 1;
     const note = by.comments ? (index % 2 === 0 ? ' // mine, "really"' : " /* , */") : "";
-    return `${by.comments && index === 0 ? `${pad}// above${by.eol}` : ""}${pad}${item}${isLast && !by.trailing ? "" : ","}${note}`;
+    const above = by.comments && index === 0 ? `${pad}// above${by.eol}` : "";
+    return `${above}${pad}${item}${isLast && !by.trailing ? "" : ","}${note}`;
   });
   return `${open}${by.eol}${lines.join(by.eol)}${by.eol}${by.step.repeat(depth)}${close}`;
 }
@@ -171,8 +172,8 @@ const project = fc
     return [...all, ["AGENTS.md", page] as const].filter((each): each is [string, string] => each[1] != null);
   });
 
-describe("any configuration that people may have", () => {
-  test("init and remove give back the very same bytes", () => {
+describe("any configuration of a user", () => {
+  test("init and remove give back the same bytes", () => {
     fc.assert(
       fc.property(project, (files) => {
         const folder = new Project(files);
@@ -184,7 +185,7 @@ describe("any configuration that people may have", () => {
     );
   });
 
-  test("a second init changes nothing, also without the record of the first, and one for another command replaces it", () => {
+  test("a second init changes nothing, even without a record; another command replaces the first", () => {
     fc.assert(
       fc.property(project, (files) => {
         const folder = new Project(files);
@@ -208,7 +209,7 @@ describe("any configuration that people may have", () => {
     );
   });
 
-  test("what people add afterwards is all that stays when we go", () => {
+  test("additions of the user stay after a removal", () => {
     fc.assert(
       fc.property(project, fc.constantFrom("\n", "\r\n"), (files, eol) => {
         const folder = new Project(files);
@@ -226,7 +227,7 @@ describe("any configuration that people may have", () => {
   });
 });
 
-describe("what cannot be understood is refused with its place, and nothing is planned", () => {
+describe("a malformed file is refused with line and column, and nothing is planned", () => {
   test.each([
     [".claude/settings.json", '{\n  "a": 1\n  "b": 2\n}', ".claude/settings.json:3:3: a comma is missing"],
     [".claude/settings.json", "{ 'a': 1 }", ".claude/settings.json:1:3: this is not JSON"],
@@ -253,8 +254,8 @@ describe("what cannot be understood is refused with its place, and nothing is pl
   });
 });
 
-describe("what people decided stays", () => {
-  test("a server of theirs that has our name, and a context file of theirs", () => {
+describe("settings of the user stay", () => {
+  test("a server under our name, and a context file", () => {
     const mine =
       '{"mcpServers": {"holdfast": {"command": "mine", "args": ["x"]}}, "context": {"fileName": "MINE.md"}}';
     const folder = new Project([[".gemini/settings.json", mine]]);
@@ -281,7 +282,7 @@ describe("what people decided stays", () => {
     [".codex/config.toml", "[mcp_servers]\nholdfast.command = 'mine'\n"],
     [".codex/config.toml", "mcp_servers.holdfast.command = 'mine'\n"],
     [".codex/config.toml", "[mcp_servers.holdfast.env]\nA = 'b'\n"],
-  ])("a server of theirs in %s stays byte for byte, and every init says so: %j", (path, mine) => {
+  ])("a server of the user in %s stays byte for byte, and every init says so: %j", (path, mine) => {
     const folder = new Project([[path, mine]]);
     for (const records of ["kept", "lost"]) {
       const notes = folder.wire().flatMap((each) => each.notes);
@@ -293,7 +294,7 @@ describe("what people decided stays", () => {
     expect(folder.files.get(path)).toBe(mine);
   });
 
-  test("a block in AGENTS.md that was edited is noticed, kept, and not removed", () => {
+  test("an edited block in AGENTS.md is noticed, and neither replaced nor removed", () => {
     const folder = new Project([["AGENTS.md", "# Mine\n"]]);
     folder.wire();
     const edited = (folder.files.get("AGENTS.md") ?? "").replace("outlive any session", "are ours");
@@ -306,7 +307,7 @@ describe("what people decided stays", () => {
     expect(folder.files.get("AGENTS.md")).toBe(edited);
   });
 
-  test("text that people write around the block stays when it is replaced", () => {
+  test("text around the block stays when it is removed", () => {
     const folder = new Project([["AGENTS.md", "# Mine\n"]]);
     folder.wire();
     folder.files.set("AGENTS.md", `${folder.files.get("AGENTS.md")}\nAfter.\n`);
@@ -316,7 +317,7 @@ describe("what people decided stays", () => {
   });
 });
 
-test("every agent's files say what the agent expects", () => {
+test("the files of every agent have the form that it expects", () => {
   const folder = new Project([]);
   folder.wire();
   const json = (path: string) => JSON.parse(folder.files.get(path) ?? "null");

@@ -1,4 +1,4 @@
-// Where there is no room for a file, its lock is not had, and the attempts themselves take no more of it.
+// On a full disk the lock is not acquired, and the attempts leave nothing behind.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ async function add(path: string): Promise<number> {
   return (await state.commit()).n;
 }
 
-test("every attempt says so and leaves nothing, and the file is written once there is room", async () => {
+test("every attempt throws STORE_FULL and leaves nothing; with room the file is written", async () => {
   const path = join(folder, "state.json");
   expect(await add(path)).toBe(1);
   const before = readFileSync(path, "utf8");
