@@ -6,7 +6,7 @@ import { streamId } from "../model/names.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow } from "../store.ts";
 import { type Context, matchId } from "./context.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 import { heldBy, sessionId } from "./session-operations.ts";
 import * as view from "./session-views.ts";
 import { openCallRows } from "./status.ts";
@@ -105,11 +105,7 @@ function notRetried(session: string, callId: string): HoldfastError {
 }
 
 export const callOperations = [
-  operation({
-    name: "calls",
-    about: "List calls without an outcome, of all sessions or one; or every call of one session",
-    who: "both",
-    writes: false,
+  query("calls", "List calls without an outcome, of all sessions or one; or every call of one session", {
     input: z.strictObject({
       session: text.optional(),
       /** With a session: only calls without an outcome. */
@@ -142,45 +138,46 @@ export const callOperations = [
       return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
     },
   }),
-  operation({
-    name: "resolve",
-    about: "Resolve a call that waits or that no process runs: it landed, retry it, or it failed",
-    who: "person",
-    writes: true,
-    input: z.strictObject({
-      call: text,
-      session: text.optional(),
-      outcome: z.enum(["landed", "retry", "failed"]),
-      result: z.json().optional(),
-      by: text.min(1),
-      why: text.min(1),
-    }),
-    result: z.strictObject({
-      call: text,
-      session: text.nullable(),
-      outcome: text,
-      /** Whether its session continues with that; a cancelled one does not. */
-      goesOn: z.boolean(),
-      /** Whether a result was given; without one, a call that landed returns null. */
-      hasResult: z.boolean(),
-    }),
-    async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
-      const holdfast = await context.holdfast();
-      const hasResult = outcome === "landed" && result !== undefined;
-      const answer = outcome === "landed" ? { outcome, ...definedFields({ result }) } : { outcome };
-      if (inSession === undefined) {
-        const id = await callId(context, typed);
-        const [session, another] = await sessionsWith(holdfast, id);
-        if (outcome === "retry" && session !== undefined && another === undefined)
-          await refuseIfCancelled(holdfast, session, id);
-        const { goesOn } = await holdfast.calls.resolve(id, { ...answer, by, why });
-        return { call: id, session: null, outcome, goesOn, hasResult };
-      }
-      const id = await sessionId(holdfast, inSession);
-      if (outcome === "retry") await refuseIfCancelled(holdfast, id, typed);
-      const named = { session: id, callId: typed };
-      const { goesOn } = await holdfast.calls.resolve(named, { ...answer, by, why });
-      return { call: typed, session: id, outcome, goesOn, hasResult };
+  mutation(
+    "resolve",
+    "Resolve a call that waits or that no process runs: it landed, retry it, or it failed",
+    {
+      who: "person",
+      input: z.strictObject({
+        call: text,
+        session: text.optional(),
+        outcome: z.enum(["landed", "retry", "failed"]),
+        result: z.json().optional(),
+        by: text.min(1),
+        why: text.min(1),
+      }),
+      result: z.strictObject({
+        call: text,
+        session: text.nullable(),
+        outcome: text,
+        /** Whether its session continues with that; a cancelled one does not. */
+        goesOn: z.boolean(),
+        /** Whether a result was given; without one, a call that landed returns null. */
+        hasResult: z.boolean(),
+      }),
+      async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
+        const holdfast = await context.holdfast();
+        const hasResult = outcome === "landed" && result !== undefined;
+        const answer = outcome === "landed" ? { outcome, ...definedFields({ result }) } : { outcome };
+        if (inSession === undefined) {
+          const id = await callId(context, typed);
+          const [session, another] = await sessionsWith(holdfast, id);
+          if (outcome === "retry" && session !== undefined && another === undefined)
+            await refuseIfCancelled(holdfast, session, id);
+          const { goesOn } = await holdfast.calls.resolve(id, { ...answer, by, why });
+          return { call: id, session: null, outcome, goesOn, hasResult };
+        }
+        const id = await sessionId(holdfast, inSession);
+        if (outcome === "retry") await refuseIfCancelled(holdfast, id, typed);
+        const named = { session: id, callId: typed };
+        const { goesOn } = await holdfast.calls.resolve(named, { ...answer, by, why });
+        return { call: typed, session: id, outcome, goesOn, hasResult };
+      },
     },
-  }),
+  ),
 ];

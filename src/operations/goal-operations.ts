@@ -23,7 +23,7 @@ import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
 import { sealNotice } from "./moved-store.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 
 const text = z.string();
 /** Which goal; unless given, the worktree's, else the only one that is not done. */
@@ -150,11 +150,7 @@ async function refuseExisting(context: Context, id: string): Promise<void> {
 }
 
 export const goalOperations = [
-  operation({
-    name: "goal new",
-    about: "Create a goal, with its phases",
-    who: "both",
-    writes: true,
+  mutation("goal new", "Create a goal, with its phases", {
     input: z.strictObject({
       id: text,
       statement: text,
@@ -177,22 +173,14 @@ export const goalOperations = [
       return goalView(made, context);
     },
   }),
-  operation({
-    name: "goal show",
-    about: "Show a goal: progress, next tasks, blockers, decisions, facts",
-    who: "both",
-    writes: false,
+  query("goal show", "Show a goal: progress, next tasks, blockers, decisions, facts", {
     input: z.strictObject({ goal }),
     result: goalResult,
     async run(context, input) {
       return goalView(await context.readGoal(input.goal), context);
     },
   }),
-  operation({
-    name: "goal list",
-    about: "List all goals, the last changed first",
-    who: "both",
-    writes: false,
+  query("goal list", "List all goals, the last changed first", {
     input: z.strictObject({}),
     result: z.strictObject({
       goals: z.array(
@@ -220,11 +208,7 @@ export const goalOperations = [
       return { goals };
     },
   }),
-  operation({
-    name: "goal use",
-    about: "Choose the default goal of this worktree; without a goal, show it",
-    who: "both",
-    writes: true,
+  mutation("goal use", "Choose the default goal of this worktree; without a goal, show it", {
     input: z.strictObject({ goal, none: z.boolean().optional() }),
     result: z.strictObject({ worktree: text, goal: text.nullable() }),
     async run(context, input) {
@@ -238,11 +222,7 @@ export const goalOperations = [
       return { worktree, goal: currentGoal(context.place) };
     },
   }),
-  operation({
-    name: "brief",
-    about: "Print the briefing with which the next agent continues",
-    who: "both",
-    writes: false,
+  query("brief", "Print the briefing with which the next agent continues", {
     input: z.strictObject({
       goal,
       tokens: z.int().optional(),
@@ -274,11 +254,7 @@ export const goalOperations = [
       return { goal: state.id, ...briefing, text: head + briefing.text, stale };
     },
   }),
-  operation({
-    name: "next",
-    about: "Show what to claim next, or why there is nothing",
-    who: "both",
-    writes: false,
+  query("next", "Show what to claim next, or why there is nothing", {
     input: z.strictObject({ goal }),
     result: nextWork.extend({ goal: text }),
     async run(context, input) {
@@ -286,11 +262,7 @@ export const goalOperations = [
       return { goal: handle.id, ...(await nextView(handle, context)) };
     },
   }),
-  operation({
-    name: "move",
-    about: "Move to another phase, by number or name",
-    who: "both",
-    writes: true,
+  mutation("move", "Move to another phase, by number or name", {
     input: z.strictObject({ goal, to: z.union([z.int(), text]) }),
     result: z.strictObject({
       goal: text,
@@ -323,11 +295,7 @@ export const goalOperations = [
       };
     },
   }),
-  operation({
-    name: "task list",
-    about: "List the tasks of a goal, in the order of work",
-    who: "both",
-    writes: false,
+  query("task list", "List the tasks of a goal, in the order of work", {
     input: z.strictObject({ goal, status: text.optional(), all: z.boolean().optional() }),
     result: z.strictObject({ goal: text, hidden: z.int(), tasks: z.array(view.taskRow) }),
     async run(context, input) {
@@ -342,11 +310,7 @@ export const goalOperations = [
       return { goal: state.id, hidden: rows.length - tasks.length, tasks };
     },
   }),
-  operation({
-    name: "block list",
-    about: "List what blocks work",
-    who: "both",
-    writes: false,
+  query("block list", "List what blocks work", {
     input: z.strictObject({ goal, all: z.boolean().optional() }),
     result: z.strictObject({ goal: text, active: z.int(), blockers: z.array(view.blocker) }),
     async run(context, input) {

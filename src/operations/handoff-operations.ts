@@ -13,7 +13,7 @@ import { didYouMean } from "../model/options.ts";
 import { exactAge } from "../model/time.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation } from "./operation.ts";
 import { itemId } from "./task-operations.ts";
 
 const text = z.string();
@@ -47,11 +47,7 @@ function activeSession(handle: Goal, named: string | undefined, caller: string):
 }
 
 export const handoffOperations = [
-  operation({
-    name: "resume",
-    about: "Resume the work: check the recorded files, start a session, read the briefing",
-    who: "both",
-    writes: true,
+  mutation("resume", "Resume the work: check the recorded files, start a session, read the briefing", {
     input: z.strictObject({
       goal,
       session: text.optional(),
@@ -98,11 +94,7 @@ export const handoffOperations = [
       };
     },
   }),
-  operation({
-    name: "handoff",
-    about: "End your session: release its tasks, and leave the reason and the next step",
-    who: "both",
-    writes: true,
+  mutation("handoff", "End your session: release its tasks, and leave the reason and the next step", {
     input: z.strictObject({
       goal,
       session: text.optional(),

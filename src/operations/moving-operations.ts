@@ -20,7 +20,7 @@ import {
   refuseIncomplete,
   unfinishedCopy,
 } from "./moved-store.ts";
-import { operation } from "./operation.ts";
+import { mutation, query } from "./operation.ts";
 import { explainFileError, showInFolder } from "./planning-folder.ts";
 import { exportTo } from "./portable-file/export.ts";
 import type { PortableReport } from "./portable-file/format.ts";
@@ -123,11 +123,8 @@ async function copyInto(source: Store, to: string, cwd: string, place: StorePlac
 }
 
 export const movingOperations = [
-  operation({
-    name: "copy",
-    about: "Move everything into another store; the old one takes no more writes",
+  mutation("copy", "Move everything into another store; the old one takes no more writes", {
     who: "person",
-    writes: true,
     /** Without `to`, abandons an interrupted copy: the store takes writes again. */
     input: z.strictObject({ from: text, to: text.optional() }),
     result: copyResult,
@@ -144,11 +141,7 @@ export const movingOperations = [
       }
     },
   }),
-  operation({
-    name: "export",
-    about: "Write everything into one portable file, with a checksum",
-    who: "both",
-    writes: false,
+  query("export", "Write everything into one portable file, with a checksum", {
     input: z.strictObject({ file: text }),
     result: exported,
     async run(context, { file }) {
@@ -158,63 +151,63 @@ export const movingOperations = [
       return { ...toResult(report), damaged: [...report.damaged] };
     },
   }),
-  operation({
-    name: "import",
-    about: "Import an exported file, checked before anything is written; creates the store if needed",
-    who: "both",
-    writes: true,
-    input: z.strictObject({ file: text }),
-    /** `added`: how many of its writes were new. */
-    result: portable.extend({ added: z.int() }),
-    async run(context, { file }) {
-      const into = async () => (await context.create()).journal;
-      return toResult(await importFrom(into, resolve(file)));
+  mutation(
+    "import",
+    "Import an exported file, checked before anything is written; creates the store if needed",
+    {
+      input: z.strictObject({ file: text }),
+      /** `added`: how many of its writes were new. */
+      result: portable.extend({ added: z.int() }),
+      async run(context, { file }) {
+        const into = async () => (await context.create()).journal;
+        return toResult(await importFrom(into, resolve(file)));
+      },
     },
-  }),
-  operation({
-    name: "rebuild",
-    about: "Apply people's edits of a goal's files (STATE.md and others), then write them from the log",
-    who: "both",
-    writes: true,
-    input: z.strictObject({ goal, folder: text.optional() }),
-    result: z.strictObject({
-      goal: text,
-      folder: text,
-      seq: z.int(),
-      edits: z.array(
-        z.strictObject({ file: text, taken: z.array(text), left: z.array(text), beside: text.nullable() }),
-      ),
-      ahead: z.array(text),
-      /** How a merge changed work that was already done. */
-      merged: z.array(text),
-    }),
-    async run(context, input) {
-      const { folder: path } = input;
-      const { projectGoal, mergeEventFolder } = await import("../projections/index.ts");
-      // In a fresh clone, a goal with a folder of its own is nowhere else.
-      if (path !== undefined) await mergeEventFolder((await context.current()).journal, path);
-      const handle = await context.readGoal(input.goal);
-      const reports: SyncReport[] = [];
-      const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
-      const show = path === undefined ? showInFolder : projectGoal;
-      const target = path === undefined ? {} : { folder: resolve(path) };
-      const rethrow = (error: unknown): never => {
-        throw explainFileError(error);
-      };
-      const folder = await show(handle, { ...options, ...target }).catch(rethrow);
-      const last = await folder.sync().catch(rethrow);
-      await folder.close();
-      const edits = reports.flatMap((report) => report.edits);
-      return {
-        goal: handle.id,
-        folder: folder.path,
-        seq: last.seq,
-        edits: edits.map(({ file, taken, left, beside }) => {
-          return { file, taken: [...taken], left: [...left], beside };
-        }),
-        ahead: [...last.ahead],
-        merged: recentMergeNotes(handle.state, context.now()).map(mergeNoteText),
-      };
+  ),
+  mutation(
+    "rebuild",
+    "Apply people's edits of a goal's files (STATE.md and others), then write them from the log",
+    {
+      input: z.strictObject({ goal, folder: text.optional() }),
+      result: z.strictObject({
+        goal: text,
+        folder: text,
+        seq: z.int(),
+        edits: z.array(
+          z.strictObject({ file: text, taken: z.array(text), left: z.array(text), beside: text.nullable() }),
+        ),
+        ahead: z.array(text),
+        /** How a merge changed work that was already done. */
+        merged: z.array(text),
+      }),
+      async run(context, input) {
+        const { folder: path } = input;
+        const { projectGoal, mergeEventFolder } = await import("../projections/index.ts");
+        // In a fresh clone, a goal with a folder of its own is nowhere else.
+        if (path !== undefined) await mergeEventFolder((await context.current()).journal, path);
+        const handle = await context.readGoal(input.goal);
+        const reports: SyncReport[] = [];
+        const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
+        const show = path === undefined ? showInFolder : projectGoal;
+        const target = path === undefined ? {} : { folder: resolve(path) };
+        const rethrow = (error: unknown): never => {
+          throw explainFileError(error);
+        };
+        const folder = await show(handle, { ...options, ...target }).catch(rethrow);
+        const last = await folder.sync().catch(rethrow);
+        await folder.close();
+        const edits = reports.flatMap((report) => report.edits);
+        return {
+          goal: handle.id,
+          folder: folder.path,
+          seq: last.seq,
+          edits: edits.map(({ file, taken, left, beside }) => {
+            return { file, taken: [...taken], left: [...left], beside };
+          }),
+          ahead: [...last.ahead],
+          merged: recentMergeNotes(handle.state, context.now()).map(mergeNoteText),
+        };
+      },
     },
-  }),
+  ),
 ];

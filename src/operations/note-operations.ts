@@ -13,7 +13,7 @@ import {
 import { didYouMean } from "../model/options.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 import { projectPath, recordedFile } from "./project-files.ts";
 import { itemId } from "./task-operations.ts";
 
@@ -30,11 +30,7 @@ function requireBlocker(state: GoalState, typed: string): string {
 }
 
 export const noteOperations = [
-  operation({
-    name: "decide",
-    about: "Record a decision, its reason and the alternatives",
-    who: "both",
-    writes: true,
+  mutation("decide", "Record a decision, its reason and the alternatives", {
     input: z.strictObject({
       goal,
       decision: text,
@@ -58,11 +54,7 @@ export const noteOperations = [
       return { goal: handle.id, ...view.decisionView(record) };
     },
   }),
-  operation({
-    name: "decisions",
-    about: "List decisions, the latest first; words narrow the list",
-    who: "both",
-    writes: false,
+  query("decisions", "List decisions, the latest first; words narrow the list", {
     input: z.strictObject({
       goal,
       text: text.optional(),
@@ -78,11 +70,7 @@ export const noteOperations = [
       return { goal: state.id, decisions: found.map(view.decisionView) };
     },
   }),
-  operation({
-    name: "fact",
-    about: "Record a fact and its source",
-    who: "both",
-    writes: true,
+  mutation("fact", "Record a fact and its source", {
     input: z.strictObject({ goal, key: text, value: z.json(), source: text }),
     result: view.fact.extend({ goal: text }),
     async run(context, { goal: id, key, value, source }) {
@@ -93,11 +81,7 @@ export const noteOperations = [
       return { goal: handle.id, ...view.factView(written) };
     },
   }),
-  operation({
-    name: "facts",
-    about: "List the facts that are known",
-    who: "both",
-    writes: false,
+  query("facts", "List the facts that are known", {
     input: z.strictObject({ goal, key: text.optional() }),
     result: z.strictObject({ goal: text, facts: z.array(view.fact) }),
     async run(context, { goal: id, key }) {
@@ -111,11 +95,7 @@ export const noteOperations = [
       });
     },
   }),
-  operation({
-    name: "forget",
-    about: "Withdraw a fact that is no longer true",
-    who: "both",
-    writes: true,
+  mutation("forget", "Withdraw a fact that is no longer true", {
     input: z.strictObject({ goal, key: text, why: text }),
     result: z.strictObject({ goal: text, key: text }),
     async run(context, { goal: id, key, why }) {
@@ -124,11 +104,7 @@ export const noteOperations = [
       return { goal: handle.id, key };
     },
   }),
-  operation({
-    name: "remember files",
-    about: "Record files that were read, changed or deleted, as they are on disk now",
-    who: "both",
-    writes: true,
+  mutation("remember files", "Record files that were read, changed or deleted, as they are on disk now", {
     input: z.strictObject({
       goal,
       files: z.array(z.strictObject({ path: text, act: z.enum(FILE_ACTS) })).min(1),
@@ -143,11 +119,7 @@ export const noteOperations = [
       return { goal: handle.id, files: files.map(({ path }) => path) };
     },
   }),
-  operation({
-    name: "block add",
-    about: "Record what blocks tasks, phases or the whole goal",
-    who: "both",
-    writes: true,
+  mutation("block add", "Record what blocks tasks, phases or the whole goal", {
     input: z.strictObject({
       goal,
       description: text,
@@ -166,11 +138,7 @@ export const noteOperations = [
       return { goal: handle.id, ...view.blockerView(made) };
     },
   }),
-  operation({
-    name: "block bypass",
-    about: "Work around a blocker; follow-up tasks record what is left to do",
-    who: "both",
-    writes: true,
+  mutation("block bypass", "Work around a blocker; follow-up tasks record what is left to do", {
     input: z.strictObject({ goal, blocker: text, workaround: text, followUps: z.array(text).optional() }),
     result: blockerResult,
     async run(context, input) {
@@ -184,11 +152,7 @@ export const noteOperations = [
       };
     },
   }),
-  operation({
-    name: "block resolve",
-    about: "Record how a blocker was resolved; lists the tasks it unblocks",
-    who: "both",
-    writes: true,
+  mutation("block resolve", "Record how a blocker was resolved; lists the tasks it unblocks", {
     input: z.strictObject({ goal, blocker: text, resolution: text }),
     result: blockerResult.extend({ unblocked: z.array(text) }),
     async run(context, input) {

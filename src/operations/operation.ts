@@ -22,11 +22,30 @@ export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z
   run(context: Context, input: z.output<Input>): Promise<z.input<Result>>;
 }
 
-/** Ties the types of the schemas to the function. */
-export function operation<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
-  spec: Operation<Input, Result> & { readonly name: Name },
-): Operation<Input, Result> & { readonly name: Name } {
-  return spec;
+type Named<Name, Input extends z.ZodType, Result extends z.ZodType> = Operation<Input, Result> & {
+  readonly name: Name;
+};
+type Spec<Input extends z.ZodType, Result extends z.ZodType> = Pick<
+  Operation<Input, Result>,
+  "input" | "result" | "run"
+> & { readonly who?: Caller };
+
+/** An operation that changes nothing. */
+export function query<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
+  name: Name,
+  about: string,
+  spec: Spec<Input, Result>,
+): Named<Name, Input, Result> {
+  return { name, about, who: "both", writes: false, ...spec };
+}
+
+/** An operation that changes the store or files. */
+export function mutation<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
+  name: Name,
+  about: string,
+  spec: Spec<Input, Result>,
+): Named<Name, Input, Result> {
+  return { name, about, who: "both", writes: true, ...spec };
 }
 
 /** Checks the caller and the input, then runs the operation. */

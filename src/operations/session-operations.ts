@@ -8,7 +8,7 @@ import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
 import { matchId } from "./context.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 import { time } from "./record-views.ts";
 import * as view from "./session-views.ts";
 import { blocksText, logLine } from "./session-views.ts";
@@ -116,11 +116,7 @@ const message = z.strictObject({ id: text, role: text, text });
 const amounts = z.record(text, z.number());
 
 export const sessionOperations = [
-  operation({
-    name: "session list",
-    about: "List sessions, the last changed first",
-    who: "both",
-    writes: false,
+  query("session list", "List sessions, the last changed first", {
     input: z.strictObject({
       status: z.enum([...SESSION_STATUSES, ...ACTIVE_WORDS]).optional(),
       goal: text.optional(),
@@ -138,11 +134,7 @@ export const sessionOperations = [
       return { sessions: await Promise.all(rows), more: found.more };
     },
   }),
-  operation({
-    name: "session show",
-    about: "Show a session: status, spending, calls, holder",
-    who: "both",
-    writes: false,
+  query("session show", "Show a session: status, spending, calls, holder", {
     input: z.strictObject({ session }),
     result: view.session,
     async run(context, input) {
@@ -151,11 +143,7 @@ export const sessionOperations = [
       return view.sessionView(await holdfast.sessions.get(id), await heldBy(holdfast, id));
     },
   }),
-  operation({
-    name: "session log",
-    about: "Show a session's events, one line each",
-    who: "both",
-    writes: false,
+  query("session log", "Show a session's events, one line each", {
     input: z.strictObject({ session, after: z.int().optional(), limit: z.int().positive().optional() }),
     result: z.strictObject({
       session: text,
@@ -172,11 +160,7 @@ export const sessionOperations = [
       return { session: id, lines };
     },
   }),
-  operation({
-    name: "session versions",
-    about: "List the numbered versions of a session",
-    who: "both",
-    writes: false,
+  query("session versions", "List the numbered versions of a session", {
     input: z.strictObject({ session }),
     result: z.strictObject({ session: text, versions: z.array(view.version) }),
     async run(context, input) {
@@ -187,11 +171,7 @@ export const sessionOperations = [
       return { session: id, versions: rows };
     },
   }),
-  operation({
-    name: "session diff",
-    about: "Compare two versions: messages, plan, spending",
-    who: "both",
-    writes: false,
+  query("session diff", "Compare two versions: messages, plan, spending", {
     input: z.strictObject({ session, before: z.int(), after: z.int() }),
     result: z.strictObject({
       session: text,
@@ -229,11 +209,7 @@ export const sessionOperations = [
       };
     },
   }),
-  operation({
-    name: "session fork",
-    about: "Create a session that shares another's past, up to a version",
-    who: "both",
-    writes: true,
+  mutation("session fork", "Create a session that shares another's past, up to a version", {
     input: z.strictObject({
       session,
       id: text,
@@ -260,11 +236,8 @@ export const sessionOperations = [
       return { session: report.id, from, version: report.version, effects, laterEffects };
     },
   }),
-  operation({
-    name: "session effects",
-    about: "Allow or forbid a fork's own effects",
+  mutation("session effects", "Allow or forbid a fork's own effects", {
     who: "person",
-    writes: true,
     input: z.strictObject({ session, effects: z.enum(["on", "off"]), by: text.min(1), why: text.min(1) }),
     result: z.strictObject({ session: text, effects: z.enum(["on", "off"]) }),
     async run(context, { session: typed, effects, by, why }) {
@@ -274,26 +247,23 @@ export const sessionOperations = [
       return { session: id, effects };
     },
   }),
-  operation({
-    name: "session retry",
-    about:
-      "Retry a session that supervisors gave up on: its workers kept dying, or it is past its time to live",
-    who: "person",
-    writes: true,
-    input: z.strictObject({ session, why: text.min(1).optional() }),
-    result: z.strictObject({ session: text }),
-    async run(context, { session: typed, why }) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, typed);
-      await holdfast.sessions.retry(id, { by: context.by.name, ...definedFields({ why }) });
-      return { session: id };
+  mutation(
+    "session retry",
+    "Retry a session that supervisors gave up on: its workers kept dying, or it is past its time to live",
+    {
+      who: "person",
+      input: z.strictObject({ session, why: text.min(1).optional() }),
+      result: z.strictObject({ session: text }),
+      async run(context, { session: typed, why }) {
+        const holdfast = await context.holdfast();
+        const id = await sessionId(holdfast, typed);
+        await holdfast.sessions.retry(id, { by: context.by.name, ...definedFields({ why }) });
+        return { session: id };
+      },
     },
-  }),
-  operation({
-    name: "session cancel",
-    about: "Stop a session, even while another process runs it",
+  ),
+  mutation("session cancel", "Stop a session, even while another process runs it", {
     who: "person",
-    writes: true,
     input: z.strictObject({ session, by: text.min(1), why: text.min(1) }),
     result: z.strictObject({ session: text, status: text }),
     async run(context, { session: typed, by, why }) {

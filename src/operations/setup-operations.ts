@@ -24,7 +24,7 @@ import {
   readWhole,
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation } from "./operation.ts";
 import { PLANNING } from "./store-place.ts";
 
 const text = z.string();
@@ -33,11 +33,7 @@ const TYPES = ["string", "integer", "number", "boolean", "string[]"] as const;
 const fields = z.record(text, z.union([z.enum(TYPES), z.strictObject({ enum: z.tuple([text], text) })]));
 
 export const schemaOperations = [
-  operation({
-    name: "schema new",
-    about: "Write a project's own state and board: schemas, typed managers, migrations",
-    who: "both",
-    writes: true,
+  mutation("schema new", "Write a project's own state and board: schemas, typed managers, migrations", {
     input: z.strictObject({
       name: text,
       folder: text.optional(),
@@ -231,11 +227,8 @@ async function check(context: Context, { agents: named, command }: Init): Promis
 }
 
 export const initOperations = [
-  operation({
-    name: "init",
-    about: "Create the store and .planning/, and wire this project's coding agents",
+  mutation("init", "Create the store and .planning/, and wire this project's coding agents", {
     who: "person",
-    writes: true,
     input: z.strictObject({
       /** `claude,codex`, `all` or `none`; by default all, or none if a store is named. */
       agents: text.optional(),

@@ -16,7 +16,7 @@ import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handoff-operations.ts";
 import { sealWarning } from "./moved-store.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 import { openCallRows, readStatus } from "./status.ts";
 import { isRemote, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
 import { unparsedEdits } from "./unmerged-changes.ts";
@@ -36,11 +36,8 @@ export async function pruneEndedSessions(holdfast: Holdfast, retainMs: number): 
 }
 
 export const superviseOperations = [
-  operation({
-    name: "supervise",
-    about: "Clean up once: mark crashed sessions, release stuck tasks, list open calls",
+  mutation("supervise", "Clean up once: mark crashed sessions, release stuck tasks, list open calls", {
     who: "person",
-    writes: true,
     input: z.strictObject({
       staleAfterMs: z.int().positive().optional(),
       /** Also remove sessions that ended longer ago than this. */
@@ -236,11 +233,7 @@ function examineNode(): Finding {
 }
 
 export const storeOperations = [
-  operation({
-    name: "status",
-    about: "Show what needs a person, the state of goals and sessions, and what to type next",
-    who: "both",
-    writes: false,
+  query("status", "Show what needs a person, the state of goals and sessions, and what to type next", {
     input: z.strictObject({ goal: text.optional() }),
     result: status,
     async run(context, { goal }) {
@@ -260,11 +253,7 @@ export const storeOperations = [
       };
     },
   }),
-  operation({
-    name: "migrate",
-    about: "Migrate the store and the goals' files to the format of this release",
-    who: "both",
-    writes: true,
+  mutation("migrate", "Migrate the store and the goals' files to the format of this release", {
     input: z.strictObject({ dryRun: z.boolean().optional() }),
     result: z.strictObject({
       address: text,
@@ -280,11 +269,7 @@ export const storeOperations = [
       return { address, dryRun, store: isOld, files: await migrateFiles(context, dryRun) };
     },
   }),
-  operation({
-    name: "check",
-    about: "Verify the store, the log's invariants, and the recorded files of the goals",
-    who: "both",
-    writes: false,
+  query("check", "Verify the store, the log's invariants, and the recorded files of the goals", {
     /** With a goal: the whole store, but only that goal's files. */
     input: z.strictObject({ goal }),
     result: z.strictObject({
@@ -311,11 +296,7 @@ export const storeOperations = [
       return { ok, problems, files, notTakenIn: context.isStoreNamed ? [] : unparsedEdits(context.place) };
     },
   }),
-  operation({
-    name: "doctor",
-    about: "Find out why something does not work: Node, the folder, the store",
-    who: "both",
-    writes: false,
+  query("doctor", "Find out why something does not work: Node, the folder, the store", {
     input: z.strictObject({}),
     result: z.strictObject({ ok: z.boolean(), findings: z.array(finding) }),
     async run(context) {
@@ -328,11 +309,8 @@ export const storeOperations = [
       return { ok: findings.every(({ ok }) => ok), findings };
     },
   }),
-  operation({
-    name: "prune",
-    about: "Remove old sessions, except those with open calls or a holder",
+  mutation("prune", "Remove old sessions, except those with open calls or a holder", {
     who: "person",
-    writes: true,
     input: z.strictObject({
       olderThanMs: z.int().positive().optional(),
       status: z.enum(SESSION_STATUSES).optional(),

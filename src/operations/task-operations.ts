@@ -14,7 +14,7 @@ import { didYouMean } from "../model/options.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { definedFields, operation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 import { projectPath } from "./project-files.ts";
 import { inputShape } from "./record-views.ts";
 
@@ -80,11 +80,7 @@ function sessionFor({ state, by: { name } }: Goal, task: string): string | null 
 }
 
 export const taskOperations = [
-  operation({
-    name: "task add",
-    about: "Add a task to a goal",
-    who: "both",
-    writes: true,
+  mutation("task add", "Add a task to a goal", {
     input: z.strictObject({
       goal,
       ...inputShape(TASK_PLAN),
@@ -106,11 +102,7 @@ export const taskOperations = [
       return resultOf(handle, (await handle.addTask(task)).id);
     },
   }),
-  operation({
-    name: "task show",
-    about: "Show a task: acceptance criteria, holder, history",
-    who: "both",
-    writes: false,
+  query("task show", "Show a task: acceptance criteria, holder, history", {
     input: named,
     result,
     async run(context, input) {
@@ -118,20 +110,12 @@ export const taskOperations = [
       return resultOf(handle, requireTask(handle, input.task));
     },
   }),
-  operation({
-    name: "task claim",
-    about: "Claim a task; the claim lasts half an hour after each of your writes",
-    who: "both",
-    writes: true,
+  mutation("task claim", "Claim a task; the claim lasts half an hour after each of your writes", {
     input: byHolder,
     result,
     run: (context, input) => onTask(context, input, claim),
   }),
-  operation({
-    name: "task start",
-    about: "Claim a task unless it is yours already, and note what you are doing",
-    who: "both",
-    writes: true,
+  mutation("task start", "Claim a task unless it is yours already, and note what you are doing", {
     input: byHolder.extend({ note: text.optional() }),
     result,
     run: (context, input) =>
@@ -140,11 +124,7 @@ export const taskOperations = [
         await handle.noteProgress({ ...proof, note: input.note ?? "started" });
       }),
   }),
-  operation({
-    name: "task submit",
-    about: "Submit a task, with evidence that it is done",
-    who: "both",
-    writes: true,
+  mutation("task submit", "Submit a task, with evidence that it is done", {
     input: byHolder.extend({
       summary: text.optional(),
       files: z.array(text).optional(),
@@ -162,11 +142,7 @@ export const taskOperations = [
         });
       }),
   }),
-  operation({
-    name: "task verify",
-    about: "Accept a submitted task, or reject it with a reason",
-    who: "both",
-    writes: true,
+  mutation("task verify", "Accept a submitted task, or reject it with a reason", {
     input: named.extend({ accept: z.boolean(), why: text.optional() }),
     result,
     run: (context, input) =>
@@ -174,11 +150,7 @@ export const taskOperations = [
         handle.verify({ task, accept: input.accept, why: input.why ?? null }),
       ),
   }),
-  operation({
-    name: "task fail",
-    about: "Report that a task failed, and whether a retry can help",
-    who: "both",
-    writes: true,
+  mutation("task fail", "Report that a task failed, and whether a retry can help", {
     input: byHolder.extend({ error: text, retryable: z.boolean().optional() }),
     result,
     run: (context, input) =>
@@ -186,11 +158,7 @@ export const taskOperations = [
         handle.fail({ ...proof, error: input.error, retryable: input.retryable ?? true }),
       ),
   }),
-  operation({
-    name: "task block",
-    about: "Record what blocks a task; if it is yours, it is released",
-    who: "both",
-    writes: true,
+  mutation("task block", "Record what blocks a task; if it is yours, it is released", {
     input: byHolder.extend({ description: text }),
     result,
     run: (context, input) =>
@@ -201,11 +169,7 @@ export const taskOperations = [
         else await handle.block({ description, affects: { tasks: [proof.task] } });
       }),
   }),
-  operation({
-    name: "task release",
-    about: "Release a task; with force, also one that another agent holds",
-    who: "both",
-    writes: true,
+  mutation("task release", "Release a task; with force, also one that another agent holds", {
     input: byHolder.extend({ why: text.optional(), force: z.boolean().optional() }),
     result,
     run: (context, input) =>
@@ -217,31 +181,19 @@ export const taskOperations = [
         } else await handle.release({ ...proof, why });
       }),
   }),
-  operation({
-    name: "task retry",
-    about: "Retry a failed task, with the reason why that can help now",
-    who: "both",
-    writes: true,
+  mutation("task retry", "Retry a failed task, with the reason why that can help now", {
     input: withReason,
     result,
     run: (context, { why, ...input }) =>
       onTask(context, input, (handle, { task }) => handle.retry({ task, why })),
   }),
-  operation({
-    name: "task drop",
-    about: "Drop a task, with a reason; it counts as finished",
-    who: "both",
-    writes: true,
+  mutation("task drop", "Drop a task, with a reason; it counts as finished", {
     input: withReason,
     result,
     run: (context, { why, ...input }) =>
       onTask(context, input, (handle, { task }) => handle.drop({ task, why })),
   }),
-  operation({
-    name: "task reopen",
-    about: "Reopen a done or dropped task, with a reason",
-    who: "both",
-    writes: true,
+  mutation("task reopen", "Reopen a done or dropped task, with a reason", {
     input: withReason,
     result,
     run: (context, { why, ...input }) =>
