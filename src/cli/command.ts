@@ -1,4 +1,4 @@
-/** The type of a command, and the readers that turn typed words into an operation's input. */
+/** A command: one row of the table, and the readers that turn typed words into the operation's input. */
 
 import type { OperationName, ResultOf } from "../operations/index.ts";
 import { Misuse } from "./failure.ts";
@@ -10,17 +10,31 @@ type Value = string | readonly string[] | boolean | undefined;
 export type Options = Readonly<Record<string, Value>>;
 type Args = readonly (string | undefined)[];
 
+type Input = Readonly<Record<string, unknown>>;
+
+/** A name in brackets, the help text, and the field of the input if its name differs. */
+export type ArgumentRow = readonly [name: string, about: string, field?: string];
+export type OptionRow = readonly [
+  flags: string,
+  about: string,
+  must?: "required" | "optional",
+  field?: string,
+];
+
 /** A command that runs one operation. */
 export interface Command<Name extends OperationName = OperationName> {
   /** The words of the command: `task claim`. */
   readonly words: string;
   readonly operation: Name;
   readonly about: string;
-  readonly args?: readonly (readonly [name: string, about: string])[];
-  readonly options?: readonly (readonly [flags: string, about: string, must?: "required"])[];
+  readonly args?: readonly ArgumentRow[];
+  readonly options?: readonly OptionRow[];
   /** On a terminal: asks for missing options first. */
   readonly ask?: (options: Options, args: Args) => Promise<Options>;
-  readonly input?: (args: Args, options: Options) => Readonly<Record<string, unknown>>;
+  /** Makes the input, unless each argument and option is a field of it. */
+  readonly input?: (args: Args, options: Options) => Input;
+  /** Adjusts the input that was made from the arguments and options. */
+  readonly adjust?: (fields: Input) => Input;
   readonly page: (data: ResultOf<Name>, screen: Screen) => string;
   /** The data of `--json`, if it differs from the result. */
   readonly data?: (data: ResultOf<Name>, screen: Screen) => unknown;
@@ -32,9 +46,67 @@ export interface Command<Name extends OperationName = OperationName> {
   readonly answersFor?: true;
 }
 
-/** Ties the type of the page to the operation's result. */
-export function command<Name extends OperationName>(spec: Command<Name>): Command {
-  return spec as unknown as Command;
+type Spec<Name extends OperationName> = Omit<Command<Name>, "words" | "operation" | "about">;
+
+/** A command for an operation. Its words are the operation's name unless given. */
+export function command<Name extends OperationName>(
+  operation: Name,
+  about: string,
+  spec: Spec<Name> & { readonly words?: string },
+): Command {
+  return { words: operation, operation, about, ...spec } as unknown as Command;
+}
+
+/** The input of the command's operation. */
+export function inputOf(command: Command, typed: Args, options: Options): Input {
+  if (command.input) return command.input(typed, options);
+  const fields: Record<string, unknown> = {};
+  command.args?.forEach(([bracketed, , field], index) => {
+    const name = bracketed.replace(/[<>[\].]/g, "");
+    const rest = typed.slice(index) as readonly string[];
+    const value = bracketed.includes("...") && rest.length > 0 ? rest : typed[index];
+    fields[field ?? name] = read(name, name, value);
+  });
+  for (const [flags, , , field] of command.options ?? []) {
+    const [, name = "", placeholder = ""] = /^--([\w-]+)(?: <(.+?)(?:\.\.\.)?>)?$/.exec(flags) ?? [];
+    const own = name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+    fields[field ?? own] = read(placeholder, `--${name}`, options[own]);
+  }
+  return command.adjust?.(fields) ?? fields;
+}
+
+/** Readers of values by their placeholder in the help text: `<n>` is a number. Others are texts. */
+const READERS: Readonly<Record<string, (name: string, typed: string) => unknown>> = {
+  n: wholeNumber,
+  seq: wholeNumber,
+  version: wholeNumber,
+  before: wholeNumber,
+  after: wholeNumber,
+  time: duration,
+  share: fraction,
+  json,
+  value: (_, typed) => jsonOrText(typed),
+  phase: (_, typed) => (/^\d+$/.test(typed) ? Number(typed) : typed),
+  option: alternative,
+  "on|off": (_, typed) => {
+    if (typed === "on" || typed === "off") return typed;
+    throw new Misuse(`session effects: ${typed} is neither on nor off`, "Use on or off.");
+  },
+  outcome: (_, typed) => {
+    if (["landed", "retry", "failed"].includes(typed)) return typed;
+    throw new Misuse(
+      `resolve: there is no outcome ${typed}`,
+      "Use landed (it happened), retry (it did not: try again) or failed (it did not: tell the agent).",
+    );
+  },
+};
+
+function read(placeholder: string, name: string, typed: Value): unknown {
+  const reader = READERS[placeholder];
+  if (!reader || typed === undefined) return typed;
+  return Array.isArray(typed)
+    ? typed.map((each) => reader(name, each as string))
+    : reader(name, typed as string);
 }
 
 /** The goal from `--goal` or the environment. */
@@ -49,7 +121,7 @@ export function wholeNumber(name: string, typed: Value): number | undefined {
   throw new Misuse(`${name}: ${String(typed)} is not a whole number`, `For example: ${name} 3`);
 }
 
-export function fraction(name: string, typed: Value): number | undefined {
+function fraction(name: string, typed: Value): number | undefined {
   if (typed === undefined) return undefined;
   const number = Number(String(typed).replace(/%$/, "")) / (String(typed).endsWith("%") ? 100 : 1);
   if (number >= 0 && number <= 1) return number;
@@ -69,8 +141,7 @@ export function duration(name: string, typed: Value): number | undefined {
 }
 
 /** JSON if it parses, else the text itself: `8080` is a number, `postgres 17` is text. */
-export function jsonOrText(typed: string | undefined): unknown {
-  if (typed === undefined) return undefined;
+function jsonOrText(typed: string): unknown {
   try {
     return JSON.parse(typed) as unknown;
   } catch {
@@ -90,20 +161,15 @@ export function json(name: string, typed: Value): unknown {
   }
 }
 
-/** A phase by number or name. */
-export function phase(typed: string | undefined): number | string | undefined {
-  return typed !== undefined && /^\d+$/.test(typed) ? Number(typed) : typed;
-}
-
 /** Parses `express: too old`. */
-export function alternative(typed: string): { option: string; whyNot: string } {
+function alternative(name: string, typed: string): { option: string; whyNot: string } {
   const at = typed.indexOf(":");
   if (at > 0 && typed.slice(at + 1).trim() !== "") {
     return { option: typed.slice(0, at).trim(), whyNot: typed.slice(at + 1).trim() };
   }
-  throw new Misuse(`--not: ${typed} lacks a reason`, 'For example: --not "express: no types of its own"');
+  throw new Misuse(`${name}: ${typed} lacks a reason`, `For example: ${name} "express: no types of its own"`);
 }
 
-export function list(typed: Value): readonly string[] | undefined {
+export function list(typed: unknown): readonly string[] | undefined {
   return Array.isArray(typed) ? (typed as readonly string[]) : undefined;
 }

@@ -83,7 +83,7 @@ function addCommand(program: Parser, groups: ReadonlyMap<string, Parser>, comman
   if (second === undefined) parser.helpGroup(headingOf(first));
   for (const [name, about] of command.args ?? []) parser.argument(name, about);
   for (const [flags, about, must] of command.options ?? []) {
-    if (must) parser.requiredOption(flags, about);
+    if (must === "required") parser.requiredOption(flags, about);
     else parser.option(flags, about);
   }
   if (command.answersFor) parser.option("--why <text>", "the reason; asked for on a terminal");

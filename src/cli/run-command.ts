@@ -3,7 +3,7 @@
 import { userInfo } from "node:os";
 import type { Actor, GoalRole } from "../model/goal/index.ts";
 import { Context, OPERATIONS, perform } from "../operations/index.ts";
-import { type Command, goalOption, type Options } from "./command.ts";
+import { type Command, goalOption, inputOf, type Options } from "./command.ts";
 import { Misuse, reportWarning } from "./failure.ts";
 import { EXIT, formatAnswer, openScreen } from "./screen.ts";
 
@@ -17,7 +17,7 @@ export async function runCommand(
   const screen = await openScreen(typed["store"]);
   const canAsk = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
   const options = command.ask && canAsk ? await command.ask(typed, args) : typed;
-  const input = command.input?.(args, options) ?? {};
+  const input = inputOf(command, args, options);
   const reason = command.answersFor ? await askForReason(command.words, options) : {};
   const context = contextOf(options);
   try {

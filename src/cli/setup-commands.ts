@@ -7,10 +7,7 @@ import { Misuse } from "./failure.ts";
 import { commandToPaste, EXIT, type Screen } from "./screen.ts";
 
 export const setupCommands: readonly Command[] = [
-  command({
-    words: "init",
-    operation: "init",
-    about: "create the store and .planning/, wire coding agents",
+  command("init", "create the store and .planning/, wire coding agents", {
     options: [
       ["--agent <names>", "claude,codex,cursor,gemini, or none (default: all)"],
       ["--command <command>", "how agents start holdfast (default: detected)"],
@@ -30,10 +27,7 @@ export const setupCommands: readonly Command[] = [
     page: initPage,
     found: ({ ok }) => !ok,
   }),
-  command({
-    words: "schema new",
-    operation: "schema new",
-    about: "write a project's own state and board: schemas, managers, migrations",
+  command("schema new", "write a project's own state and board: schemas, managers, migrations", {
     args: [["<name>", "the name of the files: billing"]],
     options: [
       ["--folder <path>", "target folder (default: here)"],
@@ -41,9 +35,8 @@ export const setupCommands: readonly Command[] = [
       ["--build <field...>", "fields of build tasks"],
       ["--review <field...>", "fields of review tasks"],
     ],
-    input: ([name], { folder, state, build, review }) => ({
-      name,
-      folder,
+    adjust: ({ state, build, review, ...rest }) => ({
+      ...rest,
       state: fields(list(state)),
       build: fields(list(build)),
       review: fields(list(review)),

@@ -9,18 +9,12 @@ import { statusData, statusPage } from "./status.ts";
 const SESSION = ["<session>", "its id, or the start of it"] as const;
 
 export const storeCommands: readonly Command[] = [
-  command({
-    words: "status",
-    operation: "status",
-    about: "show what needs you, the state of everything, what to type next",
+  command("status", "show what needs you, the state of everything, what to type next", {
     input: (_, { goal }) => ({ goal: goalOption(goal) }),
     page: statusPage,
     data: statusData,
   }),
-  command({
-    words: "session list",
-    operation: "session list",
-    about: "list sessions, the last changed first",
+  command("session list", "list sessions, the last changed first", {
     options: [
       ["--status <status>", "only these: running, crashed, idle, active, completed, failed, cancelled"],
       ["--limit <n>", "how many (default 50)"],
@@ -28,109 +22,57 @@ export const storeCommands: readonly Command[] = [
     input: (_, { status, goal, limit }) => ({ status, goal, limit: wholeNumber("--limit", limit) }),
     page: page.sessionListPage,
   }),
-  command({
-    words: "session show",
-    operation: "session show",
-    about: "show one session",
+  command("session show", "show one session", {
     args: [SESSION],
-    input: ([session]) => ({ session }),
     page: page.sessionPage,
   }),
-  command({
-    words: "session log",
-    operation: "session log",
-    about: "show its events, one line each",
+  command("session log", "show its events, one line each", {
     args: [SESSION],
     options: [
       ["--after <seq>", "only events after this position"],
       ["--limit <n>", "at most n lines"],
     ],
-    input: ([session], { after, limit }) => ({
-      session,
-      after: wholeNumber("--after", after),
-      limit: wholeNumber("--limit", limit),
-    }),
     page: page.logPage,
   }),
-  command({
-    words: "session versions",
-    operation: "session versions",
-    about: "list its numbered versions",
+  command("session versions", "list its numbered versions", {
     args: [SESSION],
-    input: ([session]) => ({ session }),
     page: page.versionsPage,
   }),
-  command({
-    words: "session diff",
-    operation: "session diff",
-    about: "compare two versions",
+  command("session diff", "compare two versions", {
     args: [SESSION, ["<before>", "a version"], ["<after>", "a later version"]],
-    input: ([session, before, after]) => ({
-      session,
-      before: wholeNumber("before", before),
-      after: wholeNumber("after", after),
-    }),
     page: page.diffPage,
   }),
-  command({
-    words: "session fork",
-    operation: "session fork",
-    about: "create a session that shares another's past",
-    args: [SESSION, ["<new>", "the name of the new session"]],
+  command("session fork", "create a session that shares another's past", {
+    args: [SESSION, ["<new>", "the name of the new session", "id"]],
     options: [
-      ["--at <version>", "share the past up to this version (default: all of it)"],
+      ["--at <version>", "share the past up to this version (default: all of it)", "optional", "version"],
       ["--live", "the fork may have effects at once"],
     ],
-    input: ([session, id], { at, live }) => ({ session, id, version: wholeNumber("--at", at), live }),
     page: page.forkPage,
   }),
-  command({
-    words: "session effects",
-    operation: "session effects",
-    about: "allow or forbid a fork's own effects",
-    args: [SESSION, ["<on|off>", "on: its tools run; off: they are refused"]],
+  command("session effects", "allow or forbid a fork's own effects", {
+    args: [SESSION, ["<on|off>", "on: its tools run; off: they are refused", "effects"]],
     answersFor: true,
-    input: ([session, effects]) => {
-      if (effects !== "on" && effects !== "off") {
-        throw new Misuse(`session effects: ${effects} is neither on nor off`, "Use on or off.");
-      }
-      return { session, effects };
-    },
     page: ({ session, effects }) => `${session}: effects are ${effects}\n`,
   }),
-  command({
-    words: "session retry",
-    operation: "session retry",
-    about: "retry a session that supervisors gave up on",
+  command("session retry", "retry a session that supervisors gave up on", {
     args: [SESSION],
     options: [["--why <text>", "what has changed"]],
-    input: ([session], { why }) => ({ session, why }),
     page: ({ session }) => `${session} may continue: run its agent, or let supervise start it\n`,
   }),
-  command({
-    words: "session cancel",
-    operation: "session cancel",
-    about: "stop a session, even a running one",
+  command("session cancel", "stop a session, even a running one", {
     args: [SESSION],
     answersFor: true,
-    input: ([session]) => ({ session }),
     page: ({ session, status }) => `${session} is ${status}\n`,
   }),
-  command({
-    words: "calls",
-    operation: "calls",
-    about: "list calls without an outcome",
+  command("calls", "list calls without an outcome", {
     options: [
       ["--open", "only open calls (the default without --session)"],
       ["--session <session>", "every call of this session"],
     ],
-    input: (_, { session, open }) => ({ session, open }),
     page: page.callsPage,
   }),
-  command({
-    words: "resolve",
-    operation: "resolve",
-    about: "resolve a call that waits for a person, or that no process runs",
+  command("resolve", "resolve a call that waits for a person, or that no process runs", {
     args: [
       ["<call>", "its id, or the start of it"],
       ["<outcome>", "landed: it happened; retry: it did not, try again; failed: it did not, tell the agent"],
@@ -141,62 +83,33 @@ export const storeCommands: readonly Command[] = [
     ],
     answersFor: true,
     ask: askResult,
-    input: ([call, outcome], { result, session }) => {
-      if (!["landed", "retry", "failed"].includes(outcome ?? "")) {
-        throw new Misuse(
-          `resolve: there is no outcome ${outcome}`,
-          "Use landed (it happened), retry (it did not: try again) or failed (it did not: tell the agent).",
-        );
-      }
-      return { call, outcome, result: json("--result", result), session };
-    },
     page: page.resolvedPage,
   }),
-  command({
-    words: "check",
-    operation: "check",
-    about: "verify the store and the recorded files",
+  command("check", "verify the store and the recorded files", {
     input: (_, { goal }) => ({ goal }),
     page: page.checkPage,
     found: ({ ok }) => !ok,
   }),
-  command({
-    words: "doctor",
-    operation: "doctor",
-    about: "find out why something does not work",
+  command("doctor", "find out why something does not work", {
     page: page.doctorPage,
     data: page.doctorData,
     found: ({ ok }) => !ok,
   }),
-  command({
-    words: "migrate",
-    operation: "migrate",
-    about: "migrate the store and the goals' files to this release",
+  command("migrate", "migrate the store and the goals' files to this release", {
     options: [["--dry-run", "only show what would change"]],
-    input: (_, { dryRun }) => ({ dryRun }),
     page: page.migratePage,
   }),
-  command({
-    words: "prune",
-    operation: "prune",
-    about: "remove old sessions",
+  command("prune", "remove old sessions", {
     options: [
-      ["--older-than <time>", "not changed for so long: 30d"],
+      ["--older-than <time>", "not changed for so long: 30d", "optional", "olderThanMs"],
       ["--status <status>", "only these: completed, failed, cancelled, active"],
       ["--keep <n>", "keep the latest n"],
       ["--dry-run", "only show what would be removed"],
       ["--yes", "do not ask"],
     ],
     ask: askBeforePruning,
-    input: (_, options) => {
-      const { dryRun, status } = options;
-      const what = {
-        olderThanMs: duration("--older-than", options["olderThan"]),
-        status,
-        keep: wholeNumber("--keep", options["keep"]),
-        dryRun,
-      };
-      if (options["yes"] || dryRun) return what;
+    adjust: ({ yes, ...fields }) => {
+      if (yes || fields["dryRun"]) return fields;
       throw new Misuse(
         "prune removes sessions for good: without a terminal it needs --yes",
         "Run it with --dry-run first, then with --yes.",
@@ -204,10 +117,7 @@ export const storeCommands: readonly Command[] = [
     },
     page: page.prunePage,
   }),
-  command({
-    words: "supervise",
-    operation: "supervise",
-    about: "clean up after crashed agents, until Ctrl-C",
+  command("supervise", "clean up after crashed agents, until Ctrl-C", {
     args: [["[command...]", "after --: starts a worker for ready sessions and tasks"]],
     options: [
       ["--once", "clean up once and exit"],
@@ -245,10 +155,7 @@ export const storeCommands: readonly Command[] = [
         .map((each) => `${each}\n`)
         .join(""),
   }),
-  command({
-    words: "copy",
-    operation: "copy",
-    about: "move everything into another store",
+  command("copy", "move everything into another store", {
     args: [
       ["<from>", "a store"],
       ["[to]", "where to"],
@@ -266,33 +173,21 @@ export const storeCommands: readonly Command[] = [
         : `${from} moved to ${to} (${rows["stream"] ?? 0} goals and sessions)\n` +
           `the old one takes no more writes\n${afterwards}\n`,
   }),
-  command({
-    words: "export",
-    operation: "export",
-    about: "write everything into one portable file",
+  command("export", "write everything into one portable file", {
     args: [["<file>", "a new file"]],
-    input: ([file]) => ({ file }),
     page: page.exportPage,
     found: ({ damaged }) => damaged.length > 0,
   }),
-  command({
-    words: "import",
-    operation: "import",
-    about: "import an exported file",
+  command("import", "import an exported file", {
     args: [["<file>", "a file of export"]],
-    input: ([file]) => ({ file }),
     page: ({ file, streams, writes, added }) => {
       const all = `${file}: ${streams} goals and sessions, ${writes} writes`;
       if (added === 0 && writes > 0) return `${all}, nothing new: all of it was imported before\n`;
       return `${all} imported${added < writes ? `, ${added} of them new` : ""}\n`;
     },
   }),
-  command({
-    words: "rebuild",
-    operation: "rebuild",
-    about: "write a goal's files from its log",
+  command("rebuild", "write a goal's files from its log", {
     options: [["--folder <path>", "their folder (default .planning)"]],
-    input: (_, { folder }) => ({ folder }),
     page: ({ goal, folder, edits, ahead, merged }) =>
       [
         `${folder} shows ${goal}`,
