@@ -171,6 +171,8 @@ export class Log<State> {
   /**
    * `commit` without a promise where none is needed; an error is always a rejected promise. A promise costs
    * one to three microseconds right after a sync, and the ledger commits twice per call (decision 019).
+   *
+   * @internal
    */
   commitMaybeSync<Result>(decide: Decide<State, Result>, guard?: Guard): MaybePromise<CommitOutcome<Result>> {
     if (this.turns > 0 || this.isStarting || this.memory !== "valid") {

@@ -74,7 +74,11 @@ export class GoalFolder {
     await this.queue;
   }
 
-  /** Hooks around the writes of the goal's handle. */
+  /**
+   * Hooks around the writes of the goal's handle.
+   *
+   * @internal
+   */
   guard(onFailure = (error: unknown): void => goalCore(this.goal).journal.warn(error)): WriteGuard {
     return {
       before: async (by) => {

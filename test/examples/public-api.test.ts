@@ -44,10 +44,9 @@ function known(type: ts.Type, what: string): ts.Type {
   return type;
 }
 
-/** Some methods are there for other parts of the library, and their comments say so. */
-function isForUsers(symbol: ts.Symbol, checker: ts.TypeChecker): boolean {
-  const comment = ts.displayPartsToString(symbol.getDocumentationComment(checker));
-  return !/^For the [a-z]+ layer/.test(comment);
+/** Methods for other parts of the library are marked `@internal`; the published declarations leave them out. */
+function isForUsers(symbol: ts.Symbol): boolean {
+  return !symbol.getJsDocTags().some(({ name }) => name === "internal");
 }
 
 function isPublic(symbol: ts.Symbol): boolean {
@@ -62,8 +61,7 @@ function methodsOf(type: ts.Type, checker: ts.TypeChecker): string[] {
   return checker
     .getPropertiesOfType(type)
     .filter(
-      (symbol) =>
-        (symbol.flags & ts.SymbolFlags.Method) !== 0 && isPublic(symbol) && isForUsers(symbol, checker),
+      (symbol) => (symbol.flags & ts.SymbolFlags.Method) !== 0 && isPublic(symbol) && isForUsers(symbol),
     )
     .map((symbol) => symbol.name)
     .filter((name) => !name.startsWith("__@"));
