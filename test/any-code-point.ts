@@ -2,12 +2,12 @@ import fc from "fast-check";
 
 const HALVES = { from: 0xd800, count: 0x800 };
 const COUNT = 0x110000 - HALVES.count;
-/** What is shrunk ends at a blank, not at a zero. */
+/** Shrinking ends at a space, not at NUL. */
 const FIRST = 0x20;
 
 /**
- * What `unit: "binary"` gives, all of Unicode but halves of pairs. That one makes a table of it before its first text: a second,
- * and a hundred megabytes for as long as the process lives.
+ * All of Unicode but surrogates, like `unit: "binary"`, which builds a table of 100 MB and takes a second for
+ * it.
  */
 export const anyCodePoint: fc.Arbitrary<string> = fc.nat(COUNT - 1).map(
   (number) => String.fromCodePoint(withoutHalves((number + FIRST) % COUNT)),

@@ -1,20 +1,22 @@
 /**
- * What a TypeScript file says, for those who check it. To parse one takes the native parser a fraction of a millisecond;
- * to hand over its tree takes several times that. So a tree is asked for only where it is needed, and none is kept.
+ * Parses TypeScript files for rules that check them. The native parser takes a fraction of a millisecond;
+ * handing over the tree takes several times that. So trees are built only where needed, and not cached.
  */
 
 import { type ESTree, type ParseResult, parseSync, Visitor, type VisitorObject } from "rolldown/utils";
 
-/** A module that a file names: static, re-exported, dynamic, in a type, or in `new URL(…, import.meta.url)`. */
+/**
+ * A module that a file names: static, re-exported, dynamic, in a type, or in `new URL(…, import.meta.url)`.
+ */
 export interface Named {
   readonly specifier: string;
-  /** Undefined where everything is imported: a namespace, `export *`, or an import that lists nothing. */
+  /** Undefined if everything is imported: a namespace, `export *`, or an import without a list. */
   readonly names: readonly string[] | undefined;
 }
 
 const known = new Map<string, { readonly text: string; readonly named: readonly Named[] }>();
 
-/** Several rules ask, and nothing of it changes between them. */
+/** Cached, because several rules ask for the same file. */
 export function namedIn(path: string, text: string): readonly Named[] {
   const before = known.get(path);
   if (before?.text === text) return before.named;
@@ -32,25 +34,25 @@ export const textOf = (node: ESTree.Span, text: string): string => text.slice(no
 function parse(path: string, text: string, astType: "js" | "ts"): ParseResult {
   const source = parseSync(path, text, { sourceType: "module", astType });
   const [error] = source.errors;
-  // Of a file that cannot be read the tree may be empty, and an empty file breaks no rule.
+  // After a parse error the tree may be empty, and an empty file would break no rule.
   if (error) throw new Error(`${path} cannot be parsed: ${error.message}`);
   return source;
 }
 
 /**
- * What the parser's list of top-level statements names. Whatever names a module has the word `import` or `export` in it,
- * and each listed statement accounts for one. A word left over may be a dynamic import, a type, an `import.meta`, or only
- * part of a comment: the list does not say, and neither does this.
+ * Modules named by top-level statements, from the parser's list. Each statement accounts for one word
+ * `import` or `export` in the text. If a word is left over (a dynamic import, a type, `import.meta`, a
+ * comment), the list is incomplete and this returns undefined.
  */
 function namedInStatements(path: string, text: string): Named[] | undefined {
-  // The parser writes down the tree that nobody asks for as well: without its types, that is a third less.
+  // The parser also serialises the tree, which is a third smaller without types.
   const { module } = parse(path, text, "js");
   const statements = new Map<number, Named[]>();
   for (const { start, entries } of module.staticExports) {
     const from = entries[0]?.moduleRequest;
     statements.set(start, from ? [{ specifier: from.value, names: listed(entries.map(nameOfEntry)) }] : []);
   }
-  // What is imported and then exported is listed as an export as well, in the place of its import.
+  // An import that is exported later is also listed as an export, at the place of its import.
   for (const { start, moduleRequest, entries } of module.staticImports) {
     statements.set(start, [{ specifier: moduleRequest.value, names: listed(entries.map(nameOfEntry)) }]);
   }

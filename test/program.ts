@@ -1,7 +1,7 @@
 /**
- * Programs of the tests in plain JavaScript. A start through a TypeScript loader costs ten times what a start of Node
- * does, and the suites start hundreds of processes. A program is made by whoever needs it first, together with those of its
- * set, which share most of what they import; the whole run shares it, and the folder it stands in goes with the run.
+ * Programs of the tests, bundled as JavaScript. A start through a TypeScript loader takes ten times as long,
+ * and the suites start hundreds of processes. The first test that needs a program bundles its whole set,
+ * which shares most imports. The folder is shared by the run and removed with it.
  */
 
 import { execFileSync } from "node:child_process";
@@ -11,30 +11,30 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** What is bundled in is loaded at once; a native module cannot be. */
+/** Native modules cannot be bundled. */
 const NATIVE = ["@photostructure/sqlite", "pg-native", "rolldown"];
-/** In the old format and imported when needed: in a file of their own, bundled, they would lose the names they export. */
+/** CommonJS modules that are imported lazily: bundled, they would lose their named exports. */
 const LAZY = ["ajv", "yaml"];
 
 interface Programs {
   /** Files, and folders whose files are all programs. */
   readonly of: readonly string[];
-  /** What the programs get in place of a file that they import. */
+  /** Files that the programs import, and what they get instead. */
   readonly instead?: Readonly<Record<string, string>>;
 }
 
 const STORE = { of: ["test/crash/programs", "test/stores/sqlite/programs", "test/journal/programs"] };
 
-/** What is bundled at once. More in one set is less to bundle, in more files that each start has to load. */
+/** Each set is bundled at once. A larger set means less bundling, but more files to load per start. */
 const SETS = {
   store: STORE,
-  // The programs that are made to die for SQLite: where they open an SQLite file they open a folder of plain files.
+  // The crash programs of SQLite, which here open a folder of files instead of a SQLite file.
   files: { ...STORE, instead: { "src/stores/sqlite/index.ts": "test/stores/files/programs/as-sqlite.ts" } },
   command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs"] },
   demo: { of: ["demo/main.ts"] },
-  // The calls of examples are recorded in the module that the recorder imports as well.
+  // Examples and recorder must share the module that records the calls.
   examples: { of: ["examples", "test/examples/recorder.ts", "test/examples/together.ts"] },
-  // By itself, without the frameworks that others of them bring along.
+  // Alone, without the frameworks of the other examples.
   quickstart: { of: ["examples/quickstart.ts"] },
   servers: { of: ["test/stores/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },
   agents: {
@@ -52,7 +52,7 @@ const SETS = {
   },
 } satisfies Record<string, Programs>;
 
-/** The file of one program, whose source is given by a path or URL. `set`: where it is in two of them. */
+/** The bundled file of a program, by its source. `set` is needed if two sets have it. */
 export function programFile(source: URL | string, set?: keyof typeof SETS): string {
   const path = relative(root, typeof source === "string" ? source : fileURLToPath(source));
   const names = Object.keys(SETS) as (keyof typeof SETS)[];
@@ -88,7 +88,7 @@ function made(set: keyof typeof SETS): string {
   try {
     renameSync(making, folder);
   } catch (error) {
-    // Somebody was faster, with the same sources.
+    // Another process was faster, with the same sources.
     if (!existsSync(folder)) throw error;
     rmSync(making, { recursive: true, force: true });
   }

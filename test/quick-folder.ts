@@ -2,12 +2,12 @@ import { accessSync, constants, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 
 const MEMORY = "/dev/shm";
-/** A container often has a few megabytes of it, and some tests store texts of twenty. */
+/** Containers often have only a few megabytes of it, and some tests store texts of twenty. */
 const ENOUGH_BYTES = 1_000_000_000;
 
 /**
- * Where temporary folders go that nothing but the kernel has to remember: in memory where there is enough of it, since a
- * disk takes milliseconds for every sync. HOLDFAST_FULL=1 takes the disk.
+ * The place for temporary folders that need no durability: in memory if there is enough, because a disk takes
+ * milliseconds per sync. HOLDFAST_FULL=1 uses the disk.
  */
 export function quickFolder(): string {
   if (process.env["HOLDFAST_FULL"] || tmpdir().startsWith(MEMORY)) return tmpdir();

@@ -1,9 +1,9 @@
 import { vi } from "vitest";
 
 /**
- * For the rest of a test, timers of exactly these lengths go off at once, and `pass` hears how much time that was. All
- * others, such as those of a driver, run as ever. Gives the lengths as they are waited for, so that a test can say by how
- * much a back-off grows instead of living through it.
+ * For the rest of a test, timers of exactly these lengths fire at once, and `pass` gets the skipped time.
+ * Other timers, such as those of a driver, are unchanged. Returns the skipped waits, so that a test can check
+ * a backoff without living through it.
  */
 export function skipWaits(
   lengths: readonly number[],

@@ -1,6 +1,5 @@
-// Checks the code itself. The tables say what holds; each rule is a pure function from a set of files to the
-// violations it found, so that every rule is also tried on a planted violation: a rule that cannot fail
-// protects nothing.
+// Checks the code itself. The tables hold the rules' data. Each rule is a pure function from a set of files to
+// its violations. Every rule is also tried on a planted violation: a rule that cannot fail protects nothing.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -27,10 +26,10 @@ const LAYERS: readonly (readonly string[])[] = [
 /** Parts that may see less than all the rows below them. */
 const SEES_ONLY: Readonly<Record<string, readonly string[]>> = { stores: ["model", "store.ts"] };
 
-/** The composition root and the doors: nobody else may name a concrete store. */
+/** The composition root and the doors: only they may name a concrete store. */
 const NAMES_STORES = ["index.ts", "open-store.ts", "open.ts", "testing"];
 
-/** What stores share. Each of them may use it, through its door. */
+/** The code that stores share. Each store may use it, through its door. */
 const STORE_KIT = "src/stores/kit/index.ts";
 
 /** A store that is made of others, and their doors. */
@@ -38,7 +37,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   "src/stores/files": ["src/stores/memory/index.ts", "src/stores/sqlite/index.ts"],
 };
 
-/** What the pure part may import from outside: a package, or the listed names of a builtin. */
+/** Imports that the pure part may have: these packages, and the listed names of builtins. */
 const PURE_PART = "src/model/";
 const PURE_PACKAGES = ["zod"];
 const PURE_BUILTINS: Readonly<Record<string, readonly string[]>> = { "node:crypto": ["hash"] };
@@ -158,7 +157,8 @@ const foldersAreEnteredByTheirIndex: Rule = (files) =>
     importsOf(files, prefix).flatMap(({ from, file }) => {
       if (!file?.startsWith("src/")) return [];
       const folders = file.split("/").slice(0, -1);
-      // src itself is no such folder: its index.ts is the door of the package, not of the parts to each other.
+      // src itself is no such folder: its index.ts is the door of the package, not of the parts to each
+      // other.
       const doors = folders.map((_, depth) => `${folders.slice(0, depth + 1).join("/")}/index.ts`).slice(1);
       return doors
         .filter((door) => files.has(door) && door !== file && !from.startsWith(`${dirname(door)}/`))
@@ -212,7 +212,7 @@ const namesSaySomething: Rule = (files) =>
     )
     .map((path) => `${path} has a name that says nothing`);
 
-/** Most files have no such text, and need not be looked at further. */
+/** Most files have no such text and need no further check. */
 const MAY_DROP_AN_ERROR = /\bcatch\b[\s\S]*\{\s*\}/;
 
 const nothingIsCaughtAndDropped: Rule = (files) =>
@@ -322,7 +322,7 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
   },
 };
 
-/** What each rule must leave alone. */
+/** Files that break no rule. */
 const INNOCENT: Readonly<Record<string, string>> = {
   "src/index.ts": 'export * from "./open.ts";',
   "src/open.ts": 'import "./journal/index.ts";\nimport "./stores/sqlite/index.ts";',

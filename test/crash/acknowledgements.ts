@@ -2,8 +2,9 @@ import { openSync, readFileSync, writeSync } from "node:fs";
 import { digest, type Note } from "./tally.ts";
 
 /**
- * What a writer was told, kept outside the store: one line each, written after the promise resolved. A line that the
- * kill tore off was not said: each life begins with an empty one, so that it stands alone. `removing` is the one intent among them: from there on a stream may be gone.
+ * The acknowledgements that a writer got, kept outside the store: one line each, written after the promise
+ * resolved. A line that a kill cut off does not count; each writer starts with an empty line, so that it
+ * stands alone. `removing` is the only intent: from then on a stream may be gone.
  */
 export type Acknowledgement =
   | { readonly of: "append"; readonly batch: string; readonly writes: readonly AcknowledgedWrite[] }

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 
-/** How long the longest pause between two beats was, and how much of one the process was ready and had no processor. */
+/** The longest pause between two heartbeats, and how long the process was ready then but had no processor. */
 export class Gaps {
   count = 0;
   longest = 0;
-  /** Without what it waited for a processor: that is the machine's doing. */
+  /** Without the time it waited for a processor, which the machine caused. */
   longestOwn = 0;
   longestWait = 0;
   #last = 0;
@@ -29,12 +29,15 @@ export class Gaps {
   }
 }
 
-/** For how long this process's first thread has been ready to run in all its life, and did not. 0 where nobody counts it. */
+/**
+ * How long this process's first thread was ready but did not run, in total. 0 if the system does not count
+ * it.
+ */
 function waitedMs(): number {
   try {
     return Number(readFileSync("/proc/self/schedstat", "utf8").split(" ")[1] ?? 0) / 1e6;
   } catch {
-    // Not Linux, or not told here: then all of a gap counts.
+    // Not Linux, or not available: then all of a gap counts.
     return 0;
   }
 }

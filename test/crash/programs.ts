@@ -1,4 +1,4 @@
-/** Programs that are made to die, and a thousand times so. */
+/** Runs the programs that are killed. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
@@ -25,7 +25,7 @@ export class Program {
 
   constructor(command: string, args: readonly string[]) {
     this.#child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"] });
-    // A killed reader is what these tests are about; whoever waits for its answer sees that it ended.
+    // The reader may have been killed; callers that wait for its answer see that it ended.
     this.#child.stdin?.on("error", () => undefined);
     this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#errors += text;
@@ -65,7 +65,7 @@ export class Program {
     this.#child.stdin?.write(`${line}\n`);
   }
 
-  /** Nothing more will be said to it. */
+  /** Closes its stdin. */
   leave(): void {
     this.#child.stdin?.end();
   }
@@ -80,7 +80,7 @@ export class Program {
   }
 }
 
-/** One that is killed leaves nothing to Node's cache of compiled code, so one ends by itself before the others start. */
+/** A killed process writes no compile cache, so one process ends normally before the others start. */
 export async function warmUp(
   workshop: { start(name: "writer", ...args: string[]): Program },
   path: string,
@@ -91,7 +91,7 @@ export async function warmUp(
   await writer.ended;
 }
 
-/** A folder for everything the tests leave, and the processes they started; all of it goes at the end. */
+/** A folder for the files of the tests, and the processes they started; all of it is removed at the end. */
 export class Workshop {
   readonly folder: string;
   readonly #started = new Set<Program>();

@@ -1,8 +1,8 @@
 /**
  * A writer is killed again and again while it opens, appends, puts, takes leases, removes and checkpoints.
  * After each kill, everything that was acknowledged must be there. Half of the stores are verified on a copy,
- * so that the next writer recovers the files as the kill left them; half through a handle that stays open, as
- * a neighbouring process has it.
+ * so that the next writer recovers the files as the kill left them. The other half through a handle that
+ * stays open, like that of a neighbouring process.
  */
 
 import { copyFile, rm } from "node:fs/promises";
@@ -22,7 +22,7 @@ const SHARE = isShort ? 10 : process.env["HOLDFAST_REST"] ? 190 : 200;
 const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : SHARE;
 /** A store is verified after every kill, so it costs more with each. Five of ten kills have a neighbour. */
 const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : isShort ? 5 : 10;
-/** Of ten writers, this many are killed while they open the store; the others after their first append. */
+/** Writers out of ten that are killed while they open the store; the others after their first append. */
 const EARLY_DEATHS = 2;
 const OPENING_MS = 40;
 const WORKING_MS = 25;

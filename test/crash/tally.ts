@@ -4,8 +4,8 @@ import type { Json } from "../../src/model/json.ts";
 import { event, type StreamKind } from "../../src/model/stream/index.ts";
 
 /**
- * A kind of stream made for being killed: every event says which batch it belongs to and how many events that batch
- * has in all its streams, so that half a batch shows without knowing what the writer was told.
+ * A kind of stream for kill tests. Every event names its batch and the number of events of that batch in all
+ * streams. Half a batch is thus found without the writer's acknowledgements.
  */
 export interface Note {
   readonly id: string;
@@ -31,7 +31,7 @@ const note = z.strictObject({
   artifact: z.string().optional(),
 }) as unknown as z.ZodType<Note>;
 
-/** The state stays tiny however long the log gets, so that snapshots pay and are taken. */
+/** The state stays tiny however long the log gets, so that snapshots are saved. */
 export const tallyKind: StreamKind<Tally> = {
   kind: "tally",
   foldVersion: 1,

@@ -1,8 +1,8 @@
 /**
- * Two processes count in one stream as fast as they can, each deciding anew whenever the other was first. Meanwhile
- * both renew a short lease. How long the machine itself made everybody wait is not held against the store: a third process does
- * nothing but look at the clock and sync a file, and the kernel tells for how long a writer had no processor. The other one's wait
- * counts, too: it may have come while that held SQLite's lock.
+ * Two processes count in one stream as fast as they can, and each decides again whenever the other was
+ * faster. Meanwhile both renew a short lease. Waits that the machine caused do not count against the store. A
+ * third process only watches the clock and syncs a file, and the kernel tells how long a writer had no
+ * processor. The other writer's wait counts too, since it may have held SQLite's lock.
  */
 
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { counterKind } from "./counter-kind.ts";
 import type { Program } from "./programs.ts";
 
 const STALL_MS = 100;
-/** A machine that keeps an idle process waiting for longer says nothing about a lease of 240 ms. */
+/** If an idle process waits longer than this, the machine is too busy to test a lease of 240 ms. */
 const CALM_MS = 90;
 const TRIES = 5;
 
@@ -22,7 +22,7 @@ interface Setting {
     place(): Promise<string>;
     start(program: "counter" | "idler", ...args: string[]): Program;
   };
-  /** The name of the store in its place. */
+  /** The name of the store. */
   readonly file: string;
   readonly lastsMs: number;
   open(path: string): Promise<Store>;
@@ -34,13 +34,13 @@ interface Report {
   readonly isLost: boolean;
   readonly beats: number;
   readonly beatEveryMs: number;
-  /** Both without what the writer waited for a processor, which is `waitMs` at the longest. */
+  /** Both without the time that the writer waited for a processor, at most `waitMs`. */
   readonly beatGapMs: number;
   readonly loopGapMs: number;
   readonly waitMs: number;
 }
 
-/** Lets them count for a while, and expects that no step was lost and nothing but conflicts got in the way. */
+/** Lets them count for a while, and expects that no step was lost and only conflicts occurred. */
 async function countTogether({
   workshop,
   file,
@@ -102,7 +102,8 @@ export function twoWritersTest(setting: Setting): void {
       stalls = [...stallsOf(one, two, idleGapMs, lastsMs), ...stallsOf(two, one, idleGapMs, lastsMs)];
       if (stalls.length === 0) return;
     }
-    // A store that lets heartbeats wait does so every time; a machine now and then, and not always to all three alike.
+    // A store that delays heartbeats does so every time; a busy machine sometimes, and not all three
+    // processes alike.
     expect(stalls).toEqual([]);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Compares what writers were told with what a store holds: every acknowledged append is there and unchanged, no gap,
- * no half batch, tokens only grow, what was removed is gone, and `check` has nothing to say.
+ * Compares acknowledgements with a store: every acknowledged append is there and unchanged. There is no gap
+ * and no half batch, tokens only grow, removed streams are gone, and `check` finds nothing.
  */
 
 import { Journal } from "../../src/journal/index.ts";
@@ -96,7 +96,7 @@ async function lostClaims(journal: Journal, said: readonly Acknowledgement[]): P
     .map(({ key }) => `lost: claim of ${key}, now ${holders.get(key) ?? "free"}`);
 }
 
-/** Every take by another process raises the token, and what a process was granted is never taken back (I7). */
+/** Every change of owner raises the token, and a granted token is never reused (I7). */
 async function backwardTokens(journal: Journal, said: readonly Acknowledgement[]): Promise<string[]> {
   const problems: string[] = [];
   const tokens = new Map<string, number>();

@@ -1,4 +1,4 @@
-// Long texts go to SQLite as UTF-8 bytes, in memory that many texts share. Each must be stored as it was given.
+// Long texts go to SQLite as UTF-8 bytes, in memory that many texts share. Each must be stored unchanged.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { payloadSum } from "../../src/journal/index.ts";
@@ -6,7 +6,7 @@ import { open } from "../../src/open.ts";
 import type { Batch } from "../../src/store.ts";
 import { PLACES, type Place } from "./places.ts";
 
-/** Letters of one to four bytes, letters that JSON escapes, and half of a surrogate pair, which it escapes too. */
+/** Letters of one to four bytes, letters that JSON escapes, and half of a surrogate pair. */
 const LETTERS = ["a", "é", "€", "😀", "\n", '"', "\\", "\0", "\u001f", "\ud800"];
 
 /** Texts of many lengths, so that the shared memory is replaced at many places; all are different. */

@@ -1,13 +1,13 @@
 import type { Store } from "../../src/store.ts";
 
-/** What went through a store: payload bytes in and out, and how many rows an append carried. */
+/** Traffic of a store: payload bytes in and out, and rows per append. */
 export interface Counts {
   appendedBytes: number;
   appendedItems: number;
   readBytes: number;
 }
 
-/** Passes everything on and counts. */
+/** A wrapper that counts. */
 export function counting(store: Store): { readonly store: Store; readonly counts: Counts } {
   const counts: Counts = { appendedBytes: 0, appendedItems: 0, readBytes: 0 };
   const counted: Store = {

@@ -148,7 +148,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
       expect(texts((await holdfast.sessions.get("g")).messages)).toEqual(["b"]);
     });
 
-    test("keeps its history when its parent is removed, whose name stays taken until the fork goes", async () => {
+    test("keeps its history and its parent's name taken when the parent is removed", async () => {
       for (const text of ["a", "b"]) await say(text);
       await session.fork("f");
       await session.close();

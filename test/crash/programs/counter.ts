@@ -1,5 +1,5 @@
-// One of several that count in one stream at once. Each step is decided on the state as it then is; a step decided on
-// an old state would repeat a number. Arguments: the store's file, who we are, for how long.
+// Counts in one stream together with others. A step that was decided on an old state would repeat a number.
+// Arguments: the store's file, our name, the duration.
 
 import { once } from "node:events";
 import { Journal, Lease } from "../../../src/journal/index.ts";
@@ -47,7 +47,7 @@ const gaps = { beatGapMs: renewals.longestOwn, loopGapMs: loop.longestOwn, waitM
 process.stdout.write(`done ${JSON.stringify({ ...counts, ...gaps })}\n`);
 process.exit(0);
 
-/** Counts what appends come to, and when heartbeats are sent and answered. */
+/** Counts outcomes of appends, and records when heartbeats are sent and answered. */
 function observed(target: Store): Store {
   const append = async (batch: Parameters<Store["append"]>[0]): Promise<AppendOutcome> => {
     const name = (outcome: string) => {

@@ -1,5 +1,5 @@
-// Takes a lease, holds it, and tries to append under it whenever it is told to. Asked for the `gap`, it says for how long at
-// most it was kept from doing anything. Arguments: the store's file, the lease's name, its length.
+// Takes a lease, holds it, and appends under it on command. On `gap` it prints the longest time that it could
+// not run. Arguments: the store's file, the lease's name, its length.
 
 import { createInterface } from "node:readline";
 import { Journal, Lease } from "../../../src/journal/index.ts";

@@ -1,5 +1,5 @@
-// Does nothing but look at the clock and sync a file now and then: what it is kept waiting, the machine is to blame for.
-// Arguments: the file to sync, for how long.
+// Only watches the clock and syncs a file now and then: its delays are the machine's. Arguments: the file to
+// sync, the duration.
 
 import { once } from "node:events";
 import { fsyncSync, openSync, writeSync } from "node:fs";

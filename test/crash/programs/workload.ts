@@ -1,5 +1,5 @@
-// The same few acts every time, so that the n-th system call of one run is the n-th of the next. Arguments: the
-// store's file and the file for acknowledgements.
+// The same acts every time, so that the n-th system call of one run is the n-th of the next. Arguments: the
+// store's file, the file for acknowledgements.
 
 import { Journal, Lease, type Log, payloadSum } from "../../../src/journal/index.ts";
 import type { Guard, Head } from "../../../src/store.ts";

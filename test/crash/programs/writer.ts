@@ -1,5 +1,6 @@
-// Writes in five ways at once until it is killed, and notes what it was told. Arguments: the store's file, the file
-// for acknowledgements, a name for this life, and `eager` for the planted bug: acknowledging before it is durable.
+// Writes in five ways at once until it is killed, and records acknowledgements. Arguments: the store's file,
+// the file for acknowledgements, a name for this run, and `eager` for the planted bug: acknowledging too
+// early.
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -48,7 +49,7 @@ function some(most: number): number {
   return Math.ceil(Math.random() * most);
 }
 
-/** Appends through a log; what was said is what the log's outcome says. */
+/** Appends through a log, and records the log's outcome. */
 async function append(
   log: Log<Tally>,
   batch: string,
@@ -64,7 +65,7 @@ async function append(
   return outcome.head.seq;
 }
 
-/** One stream, under a lease that the last life did not release. */
+/** One stream, under a lease that the last run did not release. */
 async function alone(): Promise<void> {
   const lease = await journal.leases.take("tally/alone", journal.newId(), { label: life, waitMs: 5_000 });
   if (!(lease instanceof Lease)) throw new Error("a dead process still holds the lease");

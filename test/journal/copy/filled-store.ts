@@ -3,7 +3,9 @@ import { open, type Store, tool } from "../../../src/index.ts";
 import { goalKind } from "../../../src/model/goal/index.ts";
 import { sessionKind } from "../../../src/model/session/index.ts";
 
-/** What a store can hold, a bit of everything: calls, keys, forks, tombstones, artifacts, goals, two namespaces. */
+/**
+ * Fills a store with a bit of everything: calls, keys, forks, tombstones, artifacts, goals, two namespaces.
+ */
 
 export const world: string[] = [];
 
@@ -60,7 +62,7 @@ export async function fill(store: Store): Promise<void> {
   await (await other.session("alpha")).close();
 }
 
-/** All that a reader can see of one store, the order of its rows apart. */
+/** Everything that a reader can see of a store, sorted. */
 export async function contentsOf(store: Store): Promise<unknown> {
   const { journal } = await open(undefined, { store });
   const streams = [];

@@ -1,4 +1,4 @@
-/** Says of the holder in its argument whether it is provably dead: first as it is, then without a file that it could open. */
+/** Prints whether the holder in its argument is provably dead: first normally, then unable to open files. */
 
 import { openSync } from "node:fs";
 import { isProvablyDead } from "../../../src/journal/index.ts";

@@ -1,4 +1,4 @@
-// Copies one store to another, and kills itself where it is told to: after so many rows, or before a phase.
+// Copies one store to another, and kills itself after so many rows, or before a phase.
 
 import { copyStore } from "../../../../src/journal/index.ts";
 import { openStore } from "../../../../src/open-store.ts";

@@ -1,5 +1,5 @@
-// An agent whose sub-agent charges a card. Says each charge with the key that the vendor is handed. Told to `die`, it is
-// killed when the sub-agent is done and nobody has recorded that yet.
+// An agent whose sub-agent charges a card. Prints each charge with the vendor's key. With `die`, it is killed
+// when the sub-agent is done but not yet recorded.
 
 import { agentTool, type Model, open, tool } from "holdfast";
 
