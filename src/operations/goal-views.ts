@@ -14,7 +14,7 @@ import {
 } from "../model/goal/index.ts";
 import { viewMaker, viewShape } from "./record-views.ts";
 
-export { iso, isoOrNull, time } from "./record-views.ts";
+export { iso, time } from "./record-views.ts";
 
 const text = z.string();
 

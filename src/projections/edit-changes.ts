@@ -15,7 +15,6 @@ export type EditAct = (state: GoalState, by: Actor) => Act<unknown>;
 export interface Change {
   readonly key: string;
   readonly value: string;
-  /** The change in words, for reports. */
   readonly what: string;
   /** Null: the goal computes this value, so the change can only be reported. */
   readonly act: EditAct | null;

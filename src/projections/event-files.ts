@@ -68,7 +68,6 @@ export const EVENTS = "events";
 /** Larger files are not read. The files that we write are far smaller, since readers load a whole file. */
 const FILE_BYTES = 64 * 1024 * 1024;
 const MADE_BYTES = 8 * 1024 * 1024;
-/** An upper bound of the header line. */
 const HEAD_BYTES = 512;
 /** More than `above` files are combined, at least `least` at once; files of `sealedBytes` are left alone. */
 const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
@@ -92,7 +91,6 @@ export async function mergeEventFolder(
 
 interface FolderMerge {
   readonly reports: ReadonlyMap<string, MergeReport>;
-  /** Names of all event files in the folder. */
   readonly names: readonly string[];
   /** Goals that could not be merged. `warn` was called with each error. */
   readonly failed: ReadonlyMap<string, unknown>;
@@ -249,7 +247,6 @@ export class EventFiles {
     await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [], ...(saved && { saved }) });
   }
 
-  /** Combines small files into one. */
   async tidy(goal: Goal, isOurs: () => Promise<boolean>): Promise<void> {
     if (this.held.size <= TIDY.above) return;
     const some = this.tidiable();
@@ -401,7 +398,7 @@ export interface GoalEvents {
 }
 
 /** Reads these files of a folder, by goal. An invalid file is reported to `warn` and skipped. */
-export async function readEventsFolder(
+async function readEventsFolder(
   folder: string,
   names: readonly string[],
   warn: (error: unknown) => void,
@@ -467,7 +464,6 @@ function lineOf(entry: Entry): EntryLine {
   return { entry, line: canonicalOf(entry as unknown as Json) };
 }
 
-/** Duplicates are dropped. */
 function makeEventFile(goal: string, lines: Iterable<EntryLine>): EventFile {
   const once = new Map<string, EntryLine>();
   for (const each of lines) if (!once.has(each.entry.uid)) once.set(each.entry.uid, each);

@@ -26,9 +26,7 @@ export interface Foreign {
   /** Null: it could not be read, and `why` says why. */
   readonly text: string | null;
   readonly why: string | null;
-  /** The revision of its last rendering, if known. */
   readonly revision: number | null;
-  /** The digest of that rendering. */
   readonly digest: string | null;
   /** Git put both sides of a merge into it, with or without markers. */
   readonly hasConflict: boolean;

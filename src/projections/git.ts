@@ -25,7 +25,6 @@ interface WrittenFile {
  */
 export type Brought = "here" | "elsewhere" | "bulk";
 
-/** The files that git most likely wrote, by path. */
 export async function writtenByGit(
   folder: string,
   files: readonly WrittenFile[],
@@ -116,7 +115,6 @@ async function sharedDirectory(directory: string): Promise<string> {
   }
 }
 
-/** The git directory of the folder's worktree. */
 async function gitDirectory(folder: string): Promise<string | null> {
   for (let at = resolve(folder); ; at = dirname(at)) {
     const path = join(at, ".git");

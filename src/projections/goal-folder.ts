@@ -70,7 +70,6 @@ const PAUSE_MS = { least: 2, most: 20 };
 export interface SyncReport {
   /** The revision of the goal that the files show. */
   readonly seq: number;
-  /** Files that were written, in that order. */
   readonly written: readonly string[];
   /** Edits of people and other tools, and how each was applied. */
   readonly edits: readonly EditReport[];
@@ -200,7 +199,6 @@ export class FolderWriter {
       goalCore(this.goal).journal.warn(eventFileRefused(this.folder, file, why));
   }
 
-  /** Files that changed since they were last scanned. */
   touched(): string[] {
     return this.scan.touched();
   }

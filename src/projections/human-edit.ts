@@ -60,7 +60,6 @@ export interface EditReport {
   readonly beside: string | null;
 }
 
-/** Limits of `left` in an event. */
 const LEFT_LIMIT = 50;
 const LEFT_CHARACTERS = 300;
 
@@ -151,7 +150,7 @@ async function rebuildConflict(
 /**
  * Null: the goal has this edit already. `brought`: git wrote the file, so the time of the edit is unknown.
  */
-export async function applyEdit(
+async function applyEdit(
   context: EditContext,
   file: RenderedFile,
   found: Foreign,
@@ -275,7 +274,6 @@ interface Base {
   readonly base: string;
   readonly since: number;
   readonly digest: string;
-  /** The goal at that revision. */
   readonly past: GoalState;
 }
 
@@ -322,7 +320,6 @@ function cautious(merged: Merged, past: GoalState, now: GoalState, brought: Brou
   return { mine, conflicts: [], left };
 }
 
-/** The record that a change is about. */
 function subjectOf(state: GoalState, key: string): unknown {
   if (key === "next" || key === "title" || key === "statement") return state[key];
   const id = /:([TBQ]-\d{3,})$/.exec(key)?.[1] ?? "";
@@ -332,13 +329,13 @@ function subjectOf(state: GoalState, key: string): unknown {
 const ITEM = /^\s*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
 
 /** True if git kept the lines of both sides of a merge. */
-export function hasItemTwice(page: string): boolean {
+function hasItemTwice(page: string): boolean {
   const ids = [...page.matchAll(ITEM)].map(([, id]) => id);
   return new Set(ids).size < ids.length;
 }
 
 /** Backs up a file under a second name: a hard link, else a copy; anything that is no file is moved. */
-export async function backUp(folder: string, path: string, found: Foreign): Promise<string> {
+async function backUp(folder: string, path: string, found: Foreign): Promise<string> {
   const beside = `${path}.unread-${contentHash(found).slice(0, 12)}`;
   const from = join(folder, path);
   const to = join(folder, beside);

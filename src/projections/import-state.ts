@@ -118,7 +118,6 @@ function text(value: unknown): string | null {
   return typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, 500) : null;
 }
 
-/** The hashes of the modified files that exist. */
 async function hashesOf(root: string | undefined, row: ImportedText["row"]): Promise<Map<string, string>> {
   const context = row["resume_context"] as Record<string, Json> | undefined;
   const files = (context?.["files_modified_this_session"] ?? context?.["files_modified"] ?? []) as unknown;
@@ -143,24 +142,14 @@ function notEmpty(id: string): HoldfastError {
   });
 }
 
+const words = (text: string): string[] => text.split(" ");
+
 const MOST = { phases: 100, tasks: 500 };
 
-const HANDLED = [
-  "title",
-  "statement",
-  "goal",
-  "position",
-  "progress",
-  "decisions",
-  "blockers",
-  "sessions",
-  "next_action",
-  "resume_context",
-  "questions",
-  "tasks",
-  "revision",
-  "digest",
-];
+const HANDLED = words(
+  "title statement goal position progress decisions blockers sessions next_action resume_context " +
+    "questions tasks revision digest",
+);
 
 function importActs(
   state: GoalState,
@@ -196,7 +185,6 @@ class Import {
     this.now = state.updatedAt;
   }
 
-  /** Makes as many phases as the file counts or names. */
   phases(row: Row): void {
     const position = map(row["position"]);
     const progress = map(row["progress"]);
@@ -230,7 +218,6 @@ class Import {
     }
   }
 
-  /** Makes as many tasks as the file lists or counts. */
   tasks(row: Row): void {
     const position = map(row["position"]);
     const progress = map(row["progress"]);
@@ -305,17 +292,11 @@ class Import {
       };
       const today = date ?? new Date(this.now).toISOString().slice(0, 10);
       this.run((state) => noteActs.decide(state, this.by, input, today, null));
-      this.keepOthers(`decisions.D-${String(this.draft.state.given.D).padStart(3, "0")}`, each, [
-        "date",
-        "type",
-        "context",
-        "decision",
-        "reason",
-        "rationale",
-        "alternatives_considered",
-        "alternatives",
-        "reversible",
-      ]);
+      this.keepOthers(
+        `decisions.D-${String(this.draft.state.given.D).padStart(3, "0")}`,
+        each,
+        words("date type context decision reason rationale alternatives_considered alternatives reversible"),
+      );
     }
   }
 
@@ -382,23 +363,14 @@ class Import {
         };
         this.add({ type: "session.ended", data });
       } else this.add({ type: "session.noted", data: { by, session, ...noted } });
-      this.keepOthers(`sessions.${session}`, each, [
-        "id",
-        "agent",
-        "started",
-        "ended",
-        "status",
-        "context_usage",
-        "completed",
-        "issues",
-        "notes",
-        "handoff_reason",
-        "working_on",
-      ]);
+      this.keepOthers(
+        `sessions.${session}`,
+        each,
+        words("id agent started ended status context_usage completed issues notes handoff_reason working_on"),
+      );
     }
   }
 
-  /** Next action, files, implementations, questions. */
   context(row: Row, hashes: ReadonlyMap<string, string>): void {
     const next = prose(row["next_action"]);
     if (next !== null) this.run((state) => sessionActs.setNext(state, this.by, { text: next }));
@@ -421,12 +393,11 @@ class Import {
     }
     const missing = files.filter((path) => !hashes.has(path));
     if (missing.length > 0) this.keep("files_modified", missing);
-    this.keepOthers("resume_context", context, [
-      "key_implementations",
-      "open_questions",
-      "files_modified_this_session",
-      "files_modified",
-    ]);
+    this.keepOthers(
+      "resume_context",
+      context,
+      words("key_implementations open_questions files_modified_this_session files_modified"),
+    );
   }
 
   /** Compares the progress in the file with the progress of its tasks and phases. */
@@ -454,7 +425,6 @@ class Import {
     this.keep("position", map(row["position"]));
   }
 
-  /** Keeps a value as a fact. */
   keep(name: string, value: unknown): void {
     if (value === undefined || value === null) return;
     const key = `imported.${name}`.slice(0, LINE);

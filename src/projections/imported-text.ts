@@ -133,7 +133,6 @@ async function readPage(
   return { row, sections: rest };
 }
 
-/** Headings of the third level become sections. */
 function flattened(sections: ReadonlyMap<string, string>): [string, string][] {
   return [...sections].flatMap(([name, content]) => {
     const [first = "", ...parts] = content.split(/^### +/m);

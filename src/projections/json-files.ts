@@ -25,7 +25,7 @@ import {
   type Task,
 } from "../model/goal/index.ts";
 import { layoutJson } from "../state-files/index.ts";
-import { type Row, rowMaker } from "./record-rows.ts";
+import { type Row, rowMaker, snakeRow } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
 import { isoTime, oneLine, optionalTime } from "./written-text.ts";
 
@@ -106,8 +106,7 @@ const questionRow = rowMaker(QUESTION, { sparse: true });
 export function agentStateRows(state: GoalState, survey: Survey): Record<string, unknown> {
   const run = runStateOf(state, Number.NEGATIVE_INFINITY, survey);
   const position = positionOf(state, survey);
-  const progress = progressOf(state, survey);
-  const { counters, next, checkpoint } = state;
+  const { counters, next, checkpoint, ttlMs, verification, maxAttempts } = state;
   return {
     title: state.title,
     original_goal: state.statement,
@@ -115,33 +114,11 @@ export function agentStateRows(state: GoalState, survey: Survey): Record<string,
     created_at: isoTime(state.createdAt),
     updated_at: isoTime(state.updatedAt),
     last_human_touch: optionalTime(state.humanAt),
-    settings: {
-      ttl_ms: state.ttlMs,
-      verification: state.verification,
-      max_attempts: state.maxAttempts,
-    },
+    settings: snakeRow({ ttlMs, verification, maxAttempts }),
     current_phase: run.currentPhase,
     focus: state.focus,
-    position: {
-      phase: position.phase,
-      phase_name: position.phaseName,
-      plan: position.plan,
-      plan_name: position.planName,
-      task: position.task,
-      task_title: position.taskTitle,
-      wave: position.wave,
-      status: position.status,
-    },
-    progress: {
-      phases_total: progress.phasesTotal,
-      phases_completed: progress.phasesCompleted,
-      current_phase_tasks: progress.currentPhaseTasks,
-      current_phase_completed: progress.currentPhaseCompleted,
-      tasks_total: progress.tasksTotal,
-      tasks_completed: progress.tasksCompleted,
-      percent: progress.percent,
-      bar: progress.bar,
-    },
+    position: snakeRow(position),
+    progress: snakeRow(progressOf(state, survey)),
     active_task_id: position.task,
     next_action: next && nextRow(next),
     completed_tasks: run.completedTasks,

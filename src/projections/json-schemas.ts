@@ -130,7 +130,6 @@ function valueSchema({ type, many, atLeast }: Field, defined: Definitions): Json
   return many ? list(record(required)) : record(required);
 }
 
-/** The schema of a record's row. */
 function rowSchema(table: RecordTable, options?: MemberOptions): JsonSchema {
   const { required, optional } = membersOf(table, options);
   return record(required, optional);
@@ -279,7 +278,6 @@ function sealFields(): Readonly<Record<string, JsonSchema>> {
   return { goal, revision, digest } as Readonly<Record<string, JsonSchema>>;
 }
 
-/** Both files of a goal together. */
 const STATE_PAIR_SCHEMA: JsonSchema = {
   $schema: DRAFT,
   $id: `${BASE}/state_pair.schema.json`,
@@ -290,7 +288,6 @@ const STATE_PAIR_SCHEMA: JsonSchema = {
   }),
 };
 
-/** The files of `schemas/`. */
 export const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   "agent_state.schema.json": AGENT_STATE_SCHEMA,
   "agent_state.v1.schema.json": AGENT_STATE_V1_SCHEMA,

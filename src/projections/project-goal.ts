@@ -34,7 +34,6 @@ export interface ProjectOptions {
 const QUIET_MS = 5_000;
 const WAIT_MS = 10_000;
 
-/** A goal with its folder. */
 export class GoalFolder {
   private readonly goal: Goal;
   private readonly writer: FolderWriter;

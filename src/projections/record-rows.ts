@@ -1,4 +1,4 @@
-/** The records of a goal as the rendered files show them, by the tables of `model/goal/records.ts`. */
+/** The records of a goal as the rendered files show them, by the tables of `model/goal/record-table.ts`. */
 
 import { type Actor, contentOf, type Field, fileName, type RecordTable } from "../model/goal/index.ts";
 import { canonicalText } from "../model/json.ts";
@@ -40,7 +40,6 @@ function valueMaker({ type, many }: Field): (value: unknown) => unknown {
   return many ? (value) => (value as readonly unknown[]).map(one) : one;
 }
 
-/** Null: the value is written as it is. */
 function oneMaker(type: Field["type"]): ((value: unknown) => unknown) | null {
   if (type === "time") return (value) => isoTime(value as number);
   if (type === "actor") return (value) => byRow(value as Actor);
@@ -50,6 +49,11 @@ function oneMaker(type: Field["type"]): ((value: unknown) => unknown) | null {
 }
 
 const byRow = ({ name, role }: Actor): Row => ({ name, role });
+
+/** Any object under the names of files: `phaseName` becomes `phase_name`. */
+export function snakeRow(object: object): Row {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [fileName(name), value]));
+}
 
 /** The sections of a record's Markdown file. A list has one section for each item: `Note 1`, `Note 2` … */
 export function sectionsOf(table: RecordTable, record: object): Record<string, string> {

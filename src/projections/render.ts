@@ -100,7 +100,6 @@ export class Renderer {
   }
 }
 
-/** Renders everything once. */
 export function renderGoal(state: GoalState, seq: number): Rendering {
   return new Renderer().render(state, seq);
 }

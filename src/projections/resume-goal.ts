@@ -147,7 +147,6 @@ function displayLines(state: GoalState, position: Position): [string, string, st
   ];
 }
 
-/** The latest items, and the number of the others. */
 function listed(items: readonly string[]): string {
   if (items.length === 0) return "none";
   const more = items.length > SHOWN ? [`${items.length - SHOWN} earlier`] : [];

@@ -28,6 +28,7 @@ import {
   type Survey,
 } from "../model/goal/index.ts";
 import { type Fields, yamlFields } from "./record-files.ts";
+import { snakeRow } from "./record-rows.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
 import { isoTime, oneLine } from "./written-text.ts";
 
@@ -55,7 +56,6 @@ interface SummaryLine {
   readonly text: string;
 }
 
-/** The items that are shown, and the number of the others. */
 interface Shown<Item> {
   readonly items: readonly Item[];
   readonly more: number;
@@ -142,7 +142,6 @@ function nextActionLines(state: GoalState, survey: Survey): Pick<StateSummary, "
   };
 }
 
-/** The phases around the current one. */
 function phaseLines({ phases }: Survey, position: Position): Shown<string> {
   const current = phases.findIndex(({ number }) => number === position.phase);
   const first = Math.max(0, Math.min(current - LIMITS.phases / 2, phases.length - LIMITS.phases));
@@ -197,29 +196,15 @@ function last<Row, Item>(rows: readonly Row[], limit: number, item: (row: Row) =
 }
 
 export function renderStatePage(summary: StateSummary, seq: number): SealedText {
-  const { position, progress } = summary;
-  const fields: Fields = {
+  const { taskTitle: _title, ...position } = summary.position;
+  const { tasksTotal: _total, tasksCompleted: _completed, ...progress } = summary.progress;
+  const fields = {
     title: summary.title,
     status: summary.status,
     updated_at: isoTime(summary.updatedAt),
-    position: {
-      phase: position.phase,
-      phase_name: position.phaseName,
-      plan: position.plan,
-      plan_name: position.planName,
-      task: position.task,
-      wave: position.wave,
-      status: position.status,
-    },
-    progress: {
-      phases_total: progress.phasesTotal,
-      phases_completed: progress.phasesCompleted,
-      current_phase_tasks: progress.currentPhaseTasks,
-      current_phase_completed: progress.currentPhaseCompleted,
-      percent: progress.percent,
-      bar: progress.bar,
-    },
-  };
+    position: snakeRow(position),
+    progress: snakeRow(progress),
+  } as Fields;
   const lines = (shown: Shown<SummaryLine>): Shown<string> => ({
     items: shown.items.map(({ id, text }) => `${id} ${text}`),
     more: shown.more,
@@ -282,7 +267,6 @@ export interface PageTask extends PageItem {
   readonly isChecked: boolean;
 }
 
-/** The parts of the page that a person may change. */
 export interface StatePage {
   readonly title: string | null;
   readonly statement: string | null;
@@ -297,7 +281,6 @@ export interface StatePage {
   readonly others: ReadonlyMap<string, string>;
 }
 
-/** The frontmatter, and the text under each heading of the second level. */
 export interface Page {
   readonly frontmatter: string;
   readonly top: string;

@@ -301,7 +301,7 @@ function commaFree(gap: string): string {
 }
 
 /** Null for a file that holds nothing but space and comments. */
-export function readJson(text: string, file: string): Node | null {
+function readJson(text: string, file: string): Node | null {
   const errors: ParseError[] = [];
   const root = treeOf(text, file, errors);
   const [first] = errors;

@@ -165,7 +165,7 @@ export function withInitials(table: RecordTable, input: object): Record<string, 
 }
 
 /** The name of a field in files. */
-export function fileName(name: string, { file }: Field): string {
+export function fileName(name: string, { file }: Pick<Field, "file"> = {}): string {
   return file || name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
