@@ -1,10 +1,6 @@
 import type { Amounts } from "../model/session/index.ts";
 
-/**
- * US dollars per million tokens. Default for `cacheRead` and `cacheWrite`: the price of `input`.
- *
- * @example { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 }
- */
+/** US dollars per million tokens. Default for `cacheRead` and `cacheWrite`: the price of `input`. */
 export interface Price {
   readonly input: number;
   readonly output: number;
@@ -14,7 +10,6 @@ export interface Price {
 
 /**
  * Prices by model id. A key also matches dated models that begin with it; the longest match counts.
- *
  * @example { "claude-sonnet": { input: 3, output: 15 }, "gpt-5": { input: 1.25, output: 10 } }
  */
 export type PriceTable = Readonly<Record<string, Price>>;

@@ -1,7 +1,7 @@
 /**
- * `durable`: for programs that keep `generateText`, `streamText` and agents. Model, tools and messages
- * become durable together, because one alone is not enough. With durable tools only, a program that is run
- * again asks its model again, and the model requests the same charge in other words with another id.
+ * `durable`: for programs that keep `generateText`, `streamText` and agents. Model, tools and messages become
+ * durable together: with durable tools only, a program that is run again asks its model again, and the model
+ * requests the same charge in other words with another id.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
@@ -22,31 +22,17 @@ import type { DurableOptions, DurablePrompt, ToolDeclarations } from "./options.
 import type { LanguageModel, ModelMessage, ToolSet } from "./sdk-types.ts";
 import { CallErrors, durableTools, type ToolContext } from "./tools.ts";
 
-/**
- * The durable model, tools and messages of a session. Use them together in every step of a program: a
- * program that is run again is then answered from the record.
- */
+/** The durable model, tools and messages of a session. Use them together in every step of a program. */
 export interface Durable {
-  /**
-   * Wraps a provider's model: each response is recorded before the SDK sees it. Use it in every step of a
-   * program.
-   *
-   * @example const model = d.model(anthropic("claude-sonnet-5-5"));
-   */
+  /** Wraps a provider's model: each response is recorded before the SDK sees it. */
   model(model: LanguageModel): LanguageModel;
-  /**
-   * Wraps the SDK's tools: each call goes through the ledger. Undeclared tools count as mutating.
-   *
-   * @example const tools = d.tools({ search, charge }, { search: { effect: "read" } });
-   */
+  /** Wraps the SDK's tools: each call goes through the ledger. Undeclared tools count as mutating. */
   tools<Tools extends ToolSet>(tools: Tools, declarations?: ToolDeclarations<Tools>): Tools;
   /**
-   * Returns the conversation so far with the prompt, which begins a run of its own. A prompt that was not
-   * answered yet is resumed, not appended twice. Queued prompts (`holdfast.sessions.prompt`) come right
-   * before a new one. Without a prompt: the last one, or after its answer the last queued one. Make the
-   * tools first: they settle calls that a killed run left without an outcome.
-   *
-   * @example await generateText({ model, tools, messages: await d.messages("Ship order 4711") });
+   * Returns the conversation so far with the prompt, which begins a run of its own. An unanswered prompt is
+   * resumed, not appended twice. Queued prompts (`holdfast.sessions.prompt`) come right before a new one.
+   * Without a prompt: the last one, or after its answer the last queued one. Make the tools first: they
+   * settle calls that a killed run left without an outcome.
    */
   messages(prompt?: DurablePrompt): Promise<ModelMessage[]>;
 }
@@ -54,7 +40,6 @@ export interface Durable {
 /**
  * Makes a program that uses the AI SDK durable: killed anywhere and run again, it continues from the record,
  * and no tool call happens twice. Use one handle for everything in a program.
- *
  * @example
  * const d = durable(await holdfast.session("order-4711"));
  * const model = d.model(anthropic("claude-sonnet-5-5"));
@@ -142,7 +127,7 @@ function promptMessage(session: Session, prompt: DurablePrompt): Promise<Message
   return fromModelMessage({ role: "user", content, ...(providerOptions && { providerOptions }) }, artifacts);
 }
 
-/** The unanswered prompt with the same content, which means that the program was restarted. */
+/** The program was restarted if an unanswered prompt has the same content. */
 function findUnanswered(session: Session, { blocks }: MessageInput): Message | undefined {
   const content = JSON.stringify(blocks);
   return unanswered(session).findLast((message) => JSON.stringify(message.blocks) === content);

@@ -1,5 +1,3 @@
-/** Errors of this integration. */
-
 import { HoldfastError } from "../../model/errors.ts";
 import type { GenerateResult } from "./sdk-types.ts";
 

@@ -1,6 +1,5 @@
 /**
- * `holdfast/ai-sdk`: any provider's model for `session.run`, and `durable` for programs that keep the SDK's
- * loop.
+ * `holdfast/ai-sdk`: any provider's model for `session.run`, and `durable` for programs with the SDK's loop.
  */
 
 export type { Price, PriceTable } from "../prices.ts";

@@ -2,9 +2,8 @@
  * Converts messages between the SDK's format and a session's, without loss in either direction.
  *
  * Members that a block has no field for are kept in its `meta.ai`. Parts without a matching block (a file by
- * its URL, an approval) are kept there whole, under an empty text. Bytes become artifacts, and their
- * spelling is remembered: the SDK accepts bytes, base64 and data URLs alike, and a program may compare what
- * it gets back with what it passed.
+ * its URL, an approval) are kept there whole, under an empty text. Bytes become artifacts, and their spelling
+ * (bytes, base64, data URL) is remembered: a program may compare what it gets back.
  */
 
 import { canonicalText, type Json } from "../../model/json.ts";
@@ -30,9 +29,7 @@ export interface Artifacts {
 }
 
 /**
- * Converts the SDK's messages for `session.append`. Files and images become artifacts, so their bytes are
- * stored once.
- *
+ * Converts the SDK's messages for `session.append`. Files and images become artifacts.
  * @example await session.append(await fromModelMessages(response.messages, holdfast));
  */
 export function fromModelMessages(
@@ -55,7 +52,6 @@ export async function fromModelMessage(message: ModelMessage, artifacts: Artifac
 /**
  * Converts a session's messages to the SDK's, to show a conversation or to continue it with the SDK. `known`
  * supplies the values that tools returned, where the transcript has only their text.
- *
  * @example const messages = await toModelMessages(session.messages, holdfast);
  */
 export async function toModelMessages(
@@ -76,12 +72,10 @@ export async function toModelMessages(
   return converted.filter((message) => message !== null);
 }
 
-/** Looks up the value that a tool returned, if more than the transcript's text is known. */
 export type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
 
 const NOTHING_KNOWN: KnownResult = () => Promise.resolve(null);
 
-/** The calls of a conversation by id, and the ids of failed ones. */
 interface Calls {
   readonly byId: Map<string, ToolCallBlock>;
   readonly failed: Set<string>;
@@ -125,7 +119,7 @@ async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Pa
   };
 }
 
-/** Adds what the SDK itself would add: a result has the name of its tool, and the options of its call. */
+/** Adds what the SDK itself would add: the name of a result's tool, and the options of its call. */
 function completed(part: Part, block: Block, { byId, failed }: Calls): Part {
   if (block.kind === "tool_call") return { ...part, input: inputOf(block, failed) };
   if (block.kind !== "tool_result") return part;
@@ -142,8 +136,7 @@ function completed(part: Part, block: Block, { byId, failed }: Calls): Part {
 }
 
 /**
- * Providers refuse a whole conversation over arguments that are not an object, so those of a failed call are
- * left out. Some tools do accept plain text: arguments of a call that succeeded stay.
+ * Providers refuse a conversation over arguments that are not an object: those of failed calls are left out.
  */
 function inputOf({ id, args, meta }: ToolCallBlock, failed: ReadonlySet<string>): Json {
   if (typeof args === "object" && args !== null && !Array.isArray(args)) return args;
@@ -188,7 +181,6 @@ export function comparableText(blocks: readonly Block[] = []): string {
   return canonicalText(contents);
 }
 
-/** Any part of the SDK's messages. */
 export type Part = { readonly type: string; readonly [member: string]: unknown };
 
 async function blockOf(part: Part, artifacts: Artifacts): Promise<Block> {
@@ -289,7 +281,7 @@ async function filePart(block: FileBlock, extra: JsonObject, artifacts: Artifact
 
 type Output = { readonly type: string; readonly value?: unknown; readonly reason?: string };
 
-/** A result as the model reads it. The type of the output says how to parse its text on the way back. */
+/** The type of the output says how to parse its text on the way back. */
 export async function resultBlock(part: Part, artifacts: Artifacts): Promise<ToolResultBlock> {
   const { type: _type, toolCallId, output, ...rest } = part;
   const { type, value, reason, ...more } = output as Output;
@@ -358,7 +350,7 @@ const DATA_URL = /^data:([^,]*);base64,(.*)$/s;
 /** The form of the bytes: `bytes`, `buffer` (ArrayBuffer), `base64`, or the beginning of a data URL. */
 type Spelling = "bytes" | "buffer" | "base64" | `data:${string}`;
 
-/** Returns the artifact's hash and the spelling; null for a URL, or text that is not base64. */
+/** Null for a URL, or text that is not base64. */
 export async function storeData(
   data: unknown,
   artifacts: Artifacts,
@@ -393,7 +385,6 @@ export async function loadData(
   return spelling === "base64" ? text : `${spelling};base64,${text}`;
 }
 
-/** Meta of a block or message: members that only the SDK's part has. */
 export function sdkMeta(extra: JsonObject): { meta?: JsonObject } {
   return Object.keys(extra).length === 0 ? {} : { meta: { ai: extra } };
 }
@@ -402,7 +393,7 @@ export function sdkExtra(meta: JsonObject | undefined): JsonObject {
   return (meta?.["ai"] as JsonObject | undefined) ?? {};
 }
 
-/** Converts like JSON.stringify: drops undefined members, writes dates as text. A bigint becomes text too. */
+/** Converts like JSON.stringify. A bigint becomes text too. */
 export function toJson<Value>(value: Value): Value extends object ? JsonObject : Json {
   const text = JSON.stringify(value, (_name, member: unknown) =>
     typeof member === "bigint" ? String(member) : member,

@@ -1,18 +1,13 @@
 /**
  * The SDK's models for Holdfast: `fromAiSdk` for `session.run`, and `durableModel`, the model half of
- * `durable`.
- *
- * To the SDK a durable model is a model like any other; each of its calls is a turn of the session. The
- * protocol, its states and what a crash leaves are in `../recorded-turns/turns.ts`. Specific to the SDK:
+ * `durable`: each of its calls is a turn of the session (`../recorded-turns/turns.ts`). Specific to the SDK:
  *
  *  - A prompt is identified by the messages that the SDK passes to the provider, including the system text.
  *    Settings, headers, tools and the model's name do not count: a recorded answer survives a deploy that
  *    changes a temperature.
- *  - Each step is a turn. Its prompt contains the answers and results before it, all from the record.
  *  - The SDK's own retries (`maxRetries`): a failed call writes nothing and leaves the cursor, so the retry
  *    takes its place. The SDK does not retry our errors, because they are not provider errors.
  *  - Turns of two `generateText` calls on one session follow each other in the run, in the program's order.
- *    `d.messages(prompt)` begins a run of its own for each prompt.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
@@ -52,7 +47,6 @@ const NO_ARTIFACTS: Artifacts = { putArtifact: noArtifacts, getArtifact: noArtif
 /**
  * Makes any provider's model usable in `session.run`. Reasoning goes back to its provider with its
  * signatures. The loop retries errors that the provider marks as retryable.
- *
  * @example
  * const model = fromAiSdk(anthropic("claude-sonnet-5-5"), { artifacts: holdfast });
  * await session.run({ model, tools, prompt: "Ship order 4711" });
@@ -255,7 +249,7 @@ function withStop(options: CallOptions, { session }: RecordedTurns): CallOptions
   };
 }
 
-/** Adds headers and bodies of the live exchange. A replay has none. */
+/** Adds headers and bodies of the live exchange, which are not stored. */
 function withTransport(stored: GenerateResult, live: GenerateResult): GenerateResult {
   const { headers, body } = live.response ?? {};
   return {
@@ -299,17 +293,14 @@ async function newMessagesIn(
     .map((message, index) => ({ ...message, id: `heard:${turns.run}:${position}:${index}` }));
 }
 
-/**
- * A program may add messages after those of `d.messages`. If it changed the prompt itself, none counts as
- * new.
- */
+/** Messages after the stored prompt are new. If the program changed the prompt itself, none counts as new. */
 function indexAfter(messages: readonly MessageInput[], prompt: Message): number {
   const text = comparableText(prompt.blocks);
   const at = messages.findLastIndex(({ blocks }) => comparableText(blocks) === text);
   return at === -1 ? messages.length : at + 1;
 }
 
-/** Results of calls that did not go through the ledger: refused by the SDK, denied, or run by the client. */
+/** Results of calls outside the ledger: refused by the SDK, denied, or run by the client. */
 async function resultsIn(
   prompt: CallOptions["prompt"],
   asked: Message,

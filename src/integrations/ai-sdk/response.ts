@@ -1,7 +1,6 @@
 /**
  * A provider's response as a message of the session, and back; streams on their way from the provider to the
- * SDK. The SDK always gets the response as it is stored, so nothing may be lost: ids, signatures, the
- * model's own spelling of a tool's input, usage.
+ * SDK. The SDK always gets the response as it is stored, so nothing may be lost.
  */
 
 import type { Json } from "../../model/json.ts";
@@ -21,9 +20,7 @@ import {
 } from "./messages.ts";
 import type { Content, FinishReason, GenerateResult, StreamPart, StreamResult, Usage } from "./sdk-types.ts";
 
-/**
- * The stored part of a response beside its content. Without headers and bodies, which may contain secrets.
- */
+/** Without headers and bodies, which may contain secrets. */
 interface ResponseFacts {
   readonly finishReason: FinishReason;
   readonly usage: Usage;
@@ -96,7 +93,6 @@ function argsOf(input: string): Json {
   }
 }
 
-/** Rebuilds the response of a stored message. */
 export async function responseOf(message: Message, artifacts: Artifacts): Promise<GenerateResult> {
   const facts = (message.meta?.["response"] ?? {}) as unknown as ResponseFacts;
   const { finishReason, usage, warnings = [], providerMetadata, id, timestamp, modelId } = facts;
@@ -198,7 +194,6 @@ function tokenCount(usage: Usage | undefined): TokenCount {
 export interface StreamRecording {
   /** Makes the response durable, and returns it as it is stored. */
   record(result: GenerateResult): Promise<GenerateResult>;
-  /** The stream broke; nothing is recorded. */
   failed(): void;
   /** True for an id of an earlier call of the session. */
   isTaken(toolCallId: string): boolean;
@@ -207,10 +202,9 @@ export interface StreamRecording {
 const ACTIONABLE = new Set(["tool-call", "tool-result", "tool-approval-request"]);
 
 /**
- * Buffers a stream of parts on its way from the provider to the SDK. Text and reasoning pass through. The
- * first part that the SDK could act on, a tool call above all, and every part after it wait until the whole
- * response is durable. So no tool starts on an answer that a crash would take away, and parts keep the order
- * of the record.
+ * Buffers a stream on its way from the provider to the SDK. Text and reasoning pass through. The first part
+ * that the SDK could act on, and every part after it, wait until the whole response is durable: no tool
+ * starts on an answer that a crash would take away.
  *
  *     passing ──tool call, tool result, approval──▶ buffering
  *     either ──finish──▶ recorded ──▶ the buffered parts, with the stored ids, and the finish
@@ -276,7 +270,6 @@ class StreamBuffer {
     return [];
   }
 
-  /** The source has ended. */
   end(): StreamPart[] {
     if (this.isFinished || this.isBroken) return [];
     this.recording.failed();
@@ -295,7 +288,6 @@ class StreamBuffer {
   }
 }
 
-/** Adds the parts of a stream up to a response, as the SDK does. */
 export class StreamedResponse {
   readonly content: Content[] = [];
   private readonly open = new Map<string, { text: string; providerMetadata?: unknown }>();
@@ -391,10 +383,7 @@ class CallIndexes {
   }
 }
 
-/**
- * The buffered parts with the stored calls: a call whose id was used before has got a new one. Results and
- * approvals belong to calls that the provider runs, which keep their ids.
- */
+/** A stored call has a new id if its own was used before. Calls that the provider runs keep their ids. */
 function withStoredIds(
   buffered: readonly BufferedPart[],
   original: readonly Content[],

@@ -1,7 +1,4 @@
-/**
- * The SDK's types, all from `ai` and at compile time only. So this integration requires no particular
- * version of a package, and works with every provider package that a program has.
- */
+/** The SDK's types, all from `ai` and at compile time only: this works with every provider package. */
 
 import type { LanguageModel as AnyLanguageModel } from "ai";
 

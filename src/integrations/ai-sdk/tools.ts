@@ -32,7 +32,6 @@ export interface ToolContext {
   readonly approvals: "queue" | "sdk";
 }
 
-/** The options that the SDK passes to `execute`. */
 interface ExecutionOptions {
   readonly toolCallId: string;
   readonly messages: ModelMessage[];
@@ -53,9 +52,8 @@ type Output = { readonly type: string; readonly value?: unknown };
 const CONTEXT = Symbol.for("holdfast.ai-sdk.context");
 
 /**
- * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt,
- * the fencing token. Pass the options that `execute` got.
- *
+ * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt, the
+ * fencing token. Pass the options that `execute` got.
  * @example execute: ({ order }, options) => pay(order, { idempotencyKey: callContext(options).key })
  */
 export function callContext(options: object): ExecuteContext {
@@ -215,8 +213,8 @@ async function approvalOf(
 
 /**
  * The arguments of a call: `args` as recorded, before any schema changed them, and `input` for the tool.
- * Arguments that were not JSON were repaired by the program, perhaps in another way than before. Then the
- * ledger decides.
+ * Arguments that were not JSON were repaired by the program, perhaps differently than before: the ledger
+ * decides.
  */
 function recordedInput(
   turns: RecordedTurns,
@@ -251,7 +249,6 @@ function stateOf(turns: RecordedTurns): SessionState {
   return sessionCore(turns.session).state;
 }
 
-/** The output for the transcript, if the tool has a `toModelOutput`. */
 async function renderedOutput(
   tool: AnyTool,
   options: Parameters<typeof modelOutput>[1],
@@ -267,7 +264,7 @@ async function renderedOutput(
   }
 }
 
-/** A result as the model reads it. For a repeated call it says that the tool was not run again. */
+/** For a repeated call the output says that the tool was not run again. */
 async function modelOutput(
   tool: AnyTool,
   options: { readonly toolCallId: string; readonly output: unknown; readonly input?: unknown },
@@ -293,10 +290,9 @@ function withNote(output: Output, note: string): Output {
   return { type: output.type.startsWith("error") ? "error-text" : "text", value: `${note} ${text}` };
 }
 
-/** The SDK's `inputSchema` of a tool: a Standard Schema, one of its own, or a function that makes one. */
+/** A Standard Schema, one of the SDK's own, or a function that makes one. */
 type InputSchema = StandardSchema<unknown, unknown> | SdkSchema | (() => InputSchema);
 
-/** A schema of `jsonSchema()`. Without `validate` it accepts everything. */
 interface SdkSchema {
   readonly validate?: (value: unknown) => SdkVerdict | PromiseLike<SdkVerdict>;
 }
@@ -305,7 +301,7 @@ type SdkVerdict =
   | { readonly success: true; readonly value: unknown }
   | { readonly success: false; readonly error: Error };
 
-/** A Standard Schema for recorded arguments. The SDK itself validates only what its model says now. */
+/** Validates recorded arguments. The SDK itself validates only what its model says now. */
 function schemaOf(inputSchema: InputSchema | undefined): StandardSchema<unknown, unknown> {
   const validate = async (value: unknown) => {
     const isLazy = typeof inputSchema === "function" && !("~standard" in inputSchema);
@@ -320,9 +316,8 @@ function schemaOf(inputSchema: InputSchema | undefined): StandardSchema<unknown,
 }
 
 /**
- * Marks tools that came through `d.tools`. The SDK runs tools itself, and passes to its model only what a
- * provider has to know: the mark is in there. The durable model checks for it, and removes it before a
- * provider reads it.
+ * Marks tools that came through `d.tools`, in what the SDK passes to its model. The durable model checks for
+ * the mark, and removes it before a provider reads it.
  *
  *     function tool    without the mark the question is refused, because the SDK might run the tool
  *     provider's tool  usually run by the provider, so no mark is needed; an answer that leaves a call of an
@@ -378,10 +373,9 @@ function withoutMark(tool: RequestTool): RequestTool {
 }
 
 /**
- * Calls whose error must not reach the model. The SDK reports every error of a tool to the model as a
- * failure of the tool, and the model tries again in other words. But a call in the ledger has happened, or
- * may have. If an error comes after that (the store fails while the results are written, for example), the
- * next question is refused with that error, and the run ends. A second run continues from the record.
+ * Calls whose error must not reach the model. The SDK reports every error of a tool to the model, which tries
+ * again in other words. But a call in the ledger has happened, or may have: the next question is refused with
+ * that error, and the run ends. A second run continues from the record.
  *
  *     call throws, and is in the ledger ──▶ noted ──question with its result──▶ refused with that error
  *                                                 ──runs again without error──▶ cleared
@@ -395,7 +389,6 @@ export class CallErrors {
     this.turns = turns;
   }
 
-  /** Runs a call, and remembers its error if the call is on record by then. */
   async watch<Outcome>(callId: string, isRead: boolean, run: () => Promise<Outcome>): Promise<Outcome> {
     this.errors.delete(callId);
     try {

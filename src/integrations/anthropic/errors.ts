@@ -1,11 +1,7 @@
-/** Errors of this integration: failed requests, and answers whose tool calls may be incomplete. */
-
 import type Anthropic from "@anthropic-ai/sdk";
 import { HoldfastError } from "../../model/errors.ts";
 
-/**
- * Stop reasons of a complete answer. Not `stop_sequence`, because the sequence may be part of an argument.
- */
+/** Stop reasons of a complete answer. Not `stop_sequence`: the sequence may be part of an argument. */
 const COMPLETE: ReadonlySet<string | null> = new Set(["tool_use", "end_turn"]);
 
 const CAUSES: { readonly [reason: string]: readonly [what: string, hint: string] } = {
@@ -22,9 +18,8 @@ const CAUSES: { readonly [reason: string]: readonly [what: string, hint: string]
 };
 
 /**
- * Throws if the last tool call of an answer may be incomplete. The client turns half of a call's arguments
- * into valid JSON, so only the stop reason tells. Blocks come one after another: only the last one can be
- * cut off.
+ * Throws if the last tool call of an answer may be cut off. The client turns half of a call's arguments into
+ * valid JSON, so only the stop reason tells.
  */
 export function refuseIncompleteCall({ model, content, stop_reason }: Anthropic.Message): void {
   const last = content.at(-1);
@@ -40,7 +35,6 @@ export function refuseIncompleteCall({ model, content, stop_reason }: Anthropic.
 
 /**
  * A request to the API that failed. The agent loop retries it if `retryable` is true.
- *
  * @example if (error instanceof AnthropicCallFailed && error.status === 401) rotateKey();
  */
 export class AnthropicCallFailed extends Error {

@@ -1,8 +1,7 @@
 /**
- * Converts conversations between Anthropic's format and a session's, in both directions.
- *
- * Thinking blocks go back unchanged, with signature and order, because the API refuses a changed block.
- * Blocks without a counterpart here (server tools, search results) are kept whole in `meta.anthropic`.
+ * Converts conversations between Anthropic's format and a session's, in both directions. Thinking blocks go
+ * back unchanged, because the API refuses a changed block. Blocks without a counterpart here (server tools,
+ * search results) are kept whole in `meta.anthropic`.
  */
 
 import type Anthropic from "@anthropic-ai/sdk";
@@ -25,7 +24,6 @@ export interface Artifacts {
 /**
  * Converts a session's messages to the parameters of `messages.create`. Tool results become part of a user
  * message; system messages are returned apart, as the API wants them.
- *
  * @example
  * const { system, messages } = await toAnthropicMessages(session.messages, holdfast);
  * await client.messages.create({ model, max_tokens: 1_024, system, messages });
@@ -57,7 +55,6 @@ export async function toAnthropicMessages(
 /**
  * Converts Anthropic's messages for `session.append`. Tool results become messages of their own; images and
  * documents become artifacts.
- *
  * @example await session.append(await fromAnthropicMessages(params.messages, holdfast));
  */
 export async function fromAnthropicMessages(
@@ -88,7 +85,6 @@ function countResults(blocks: readonly { kind: string }[]): number {
 
 type ContentParam = Anthropic.ContentBlockParam;
 
-/** Any content block of a request or an answer. */
 type AnyContent = { readonly type: string; readonly [member: string]: unknown };
 
 /** Meta of a block or message: members that only Anthropic's format has, such as `cache_control`. */
@@ -228,9 +224,7 @@ function reasoningOf(text: string, extra: JsonObject): ContentParam | null {
 
 const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
-/**
- * The form in which the API accepts a media type such as `text/plain; charset=utf-8`; null if it does not.
- */
+/** The form in which the API accepts a media type such as `text/plain; charset=utf-8`, or null. */
 function sourceFor(mediaType: string): { as: string; source: string; media_type: string } | null {
   const media_type = (mediaType.split(";")[0] as string).trim().toLowerCase();
   if (IMAGES.has(media_type)) return { as: "image", source: "base64", media_type };
@@ -240,9 +234,8 @@ function sourceFor(mediaType: string): { as: string; source: string; media_type:
 }
 
 /**
- * A file that came in this API's format goes back unchanged. Any other file that the API cannot read becomes
- * a text with its name: a single refused block would make the API refuse the whole conversation from then
- * on.
+ * A file in this API's format goes back unchanged. Any other that the API cannot read becomes a text with its
+ * name: one refused block would make the API refuse the whole conversation.
  */
 async function fileOf(block: FileBlock, extra: JsonObject, artifacts: Artifacts): Promise<ContentParam> {
   const { mediaType, name, artifact } = block;
@@ -278,13 +271,10 @@ export function currentContainer(messages: readonly Message[], nowMs: number): s
 }
 
 /**
- * Leaves out uses of the API's own tools (search, code execution) that can no longer end.
- *
- * A server tool's use and its result are part of the assistant's turn, which may span several messages. With
- * stop reason `tool_use` the server tool waits for the results of our calls, and ends in a later answer. A
- * waiting use has to be sent back, with its container. A use that nothing can end any more (the answer was
- * cut off or refused, or a user message came in between) makes the API refuse the conversation. The
- * transcript keeps all of them.
+ * Leaves out uses of the API's own tools (search, code execution) that can no longer end. With stop reason
+ * `tool_use` a server tool waits for the results of our calls, and has to be sent back, with its container. A
+ * use that nothing can end any more (the answer was cut off or refused, or a user message came in between)
+ * makes the API refuse the conversation. The transcript keeps all of them.
  */
 export function withoutDeadToolUses(messages: readonly Message[], container: string | undefined): Message[] {
   const open = messages.findLastIndex((message) => !isTurnOpen(message)) + 1;
@@ -309,14 +299,12 @@ export function withoutDeadToolUses(messages: readonly Message[], container: str
   });
 }
 
-/** True if the assistant's turn continues after this message. */
 function isTurnOpen({ role, blocks, meta }: Message): boolean {
   if (role !== "assistant") return role !== "user";
   const { stop_reason = "tool_use" } = anthropicExtra(meta);
   return stop_reason === "tool_use" && blocks.some(({ kind }) => kind === "tool_call");
 }
 
-/** The API's block, if it was kept whole for lack of a counterpart. */
 function originalBlock(block: Block): JsonObject {
   return (anthropicExtra(block.meta)["block"] as JsonObject | undefined) ?? {};
 }

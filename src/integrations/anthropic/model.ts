@@ -28,10 +28,8 @@ const RETRY_AFTER_LIMIT_MS = 60_000;
 const NO_ARTIFACTS: Artifacts = { putArtifact: noArtifacts, getArtifact: noArtifacts };
 
 /**
- * Makes a model of Anthropic's Messages API usable in `session.run`. Thinking blocks, redacted or not, are
- * sent back unchanged. A block with `meta: { anthropic: { cache_control: { type: "ephemeral" } } }` is a
- * cache breakpoint.
- *
+ * Makes a model of Anthropic's Messages API usable in `session.run`. Thinking blocks are sent back unchanged.
+ * A block with `meta: { anthropic: { cache_control: { type: "ephemeral" } } }` is a cache breakpoint.
  * @example
  * const model = fromAnthropic(new Anthropic(), "claude-sonnet-5-5", { artifacts: holdfast });
  * await session.run({ model, tools, prompt: "Ship order 4711" });
@@ -84,7 +82,7 @@ async function paramsOf(
   };
 }
 
-/** The container to run code in. A container that the program names in `params` takes precedence. */
+/** A container that the program names in `params` takes precedence. */
 function containerParam({ container }: Pick<Partial<Params>, "container">, id: string): Partial<Params> {
   if (container === undefined) return { container: id };
   if (typeof container !== "object" || container === null) return {};
@@ -117,10 +115,7 @@ const ENDED_EARLY = /^(?:stream|request) ended without/;
 
 const RETRYABLE_TYPES = new Set(["overloaded_error", "api_error", "rate_limit_error", "timeout_error"]);
 
-/**
- * Overload, rate limits, server errors and broken connections are retryable; a refused request is not. Waits
- * as long as the `retry-after` header says, up to a minute.
- */
+/** Retryable: overload, rate limits, server errors, broken connections. Waits as `retry-after` says. */
 async function failureOf(error: unknown, signal: AbortSignal): Promise<Error> {
   const { status, type, headers, message } = error as Partial<InstanceType<typeof Anthropic.APIError>>;
   const isResponse = typeof status === "number";
@@ -133,10 +128,7 @@ async function failureOf(error: unknown, signal: AbortSignal): Promise<Error> {
   return new AnthropicCallFailed(text, { retryable, status, cause: error });
 }
 
-/**
- * While a stream is read, the client wraps every error in its own; a stream that just ends has only a
- * message.
- */
+/** While a stream is read, the client wraps every error; a stream that just ends has only a message. */
 function isBrokenConnection(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (/^APIConnection|^(?:Type)?Error$/.test(error.constructor.name)) return true;

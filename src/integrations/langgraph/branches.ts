@@ -4,9 +4,8 @@
  *     input ──▶ A ──▶ B ──▶ C          invoked again from A: B and C are made a second time, as B′ and C′
  *               └───▶ B′ ─▶ C′
  *
- * `put` alone does not say whether its caller wants a branch or has not seen the newer checkpoint. The reads
- * before it do: a caller that read A by its id wants to branch there; a caller that read "the latest" wants
- * to follow it.
+ * `put` alone does not say whether its caller wants a branch. The reads before it do: a caller that read A by
+ * its id wants to branch there; a caller that read "the latest" wants to follow it.
  */
 
 import { type CheckpointMetadata, INTERRUPT } from "@langchain/langgraph-checkpoint";
@@ -17,10 +16,7 @@ import type { ValueCodec } from "./values.ts";
 
 const HISTORY_LIMIT = 10_000;
 
-/**
- * The reads and removals of this process, as far as they matter for `put`. The oldest entries are dropped: a
- * branch then has to be read again.
- */
+/** The reads and removals of this process that matter for `put`. The oldest entries are dropped. */
 export class ReadHistory {
   private readonly readById = new Set<string>();
   /** Threads and namespaces that were read while they had no checkpoint. */
@@ -43,7 +39,6 @@ export class ReadHistory {
     this.readEmpty.delete(key(thread, ns));
   }
 
-  /** Whether the reads before a `put` after `parent` ask for a branch, or for an empty thread. */
   intentOf(thread: string, ns: string, parent: string | null): PutIntent {
     return {
       wantsBranch: parent !== null && this.readById.size > 0 && this.readById.has(key(thread, ns, parent)),
@@ -51,10 +46,7 @@ export class ReadHistory {
     };
   }
 
-  /**
-   * LangGraph reads a subgraph's checkpoint when it starts the subgraph, and says which attempt at the node
-   * it is.
-   */
+  /** LangGraph reads a subgraph's checkpoint when it starts the subgraph, with the node's attempt. */
   noteSubgraphStart(thread: string, ns: string, attempt: number): void {
     if (attempt > 1) remember(this.retried, key(thread, ns));
     else this.retried.delete(key(thread, ns));
@@ -102,9 +94,9 @@ function remember(entries: Set<string>, entry: string): void {
 }
 
 /**
- * Refuses the second of two runs that follow the same checkpoint. Saving both would show only the later one,
- * and the work of the other would disappear silently. A caller that read the older checkpoint by its id
- * wants a branch and gets one. A run on another branch continues there, whichever branch was saved last.
+ * Refuses the second of two runs that follow the same checkpoint: otherwise the work of one would disappear
+ * silently. A caller that read the older checkpoint by its id gets a branch. A run on another branch
+ * continues there.
  */
 export function checkFollows(
   state: ThreadState,
@@ -136,13 +128,10 @@ function latestChild(state: ThreadState, ns: string, parent: string): string | u
 }
 
 /**
- * The checkpoint whose nodes run again on checkpoint `id`, or null. `hasEffects` tells whether nodes had
- * effects on a checkpoint.
- *
- * A node on B′ repeats a node on B, and the ledger cannot tell, because B′ is another checkpoint. The same
- * holds after an update of a checkpoint on which an interrupted node had effects: by `updateState`, or by a
- * `Command` with `update` or `goto` but without `resume`. A new input is a new order: LangGraph discards
- * pending work, so nothing is repeated.
+ * The checkpoint whose nodes run again on checkpoint `id`, or null. A node on B′ repeats a node on B, and the
+ * ledger cannot tell, because B′ is another checkpoint. The same holds after an update of a checkpoint on
+ * which an interrupted node had effects: by `updateState`, or by a `Command` with `update` or `goto` but
+ * without `resume`. A new input is a new order: LangGraph discards pending work, so nothing is repeated.
  */
 export async function repeatedCheckpoint(
   codec: ValueCodec,
@@ -167,9 +156,8 @@ export async function repeatedCheckpoint(
 }
 
 /**
- * LangGraph saves the update or goto of a `Command` as an input too. It then marks every version as seen by
- * the interrupts, also the versions that the Command has just made. A real input has a new version that is
- * not marked.
+ * LangGraph saves the update or goto of a `Command` as an input too, and marks every version as seen by the
+ * interrupts. A real input has a new version that is not marked.
  */
 function isFromCommand(state: ThreadState, { parent, versions, seen }: SavedCheckpoint): boolean {
   const before = parent === null ? undefined : findCheckpoint(state, "", parent)?.versions;

@@ -5,8 +5,8 @@
  *     node run       LangGraph's namespace of the task: node name and task id, with those of outer graphs. A
  *                    task id follows from the checkpoint, so it survives a crash and a resume
  *     caller         the durable node itself, or a durable tool by its name and its tool call's id
- *     entry          how often that caller was entered in this attempt at the task, in order: a node may
- *                    call a tool many times, and models give two calls the same id, or none
+ *     entry          how often that caller was entered in this attempt at the task: a node may call a tool
+ *                    many times, and models give two calls the same id, or none
  *     name, index    the effect's name, and how many effects of that name this entry has had
  *
  * An `id` replaces all but the thread: that effect happens once in the life of the thread.
@@ -17,10 +17,7 @@ import { sha256 } from "../../model/digest.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import type { CheckpointPlace } from "./loading.ts";
 
-/**
- * A durable node (`tool` is null), or a durable tool, called for a tool call of a message or by a node
- * itself.
- */
+/** A durable node (`tool` is null), or a durable tool, called for a tool call of a message or by a node. */
 export interface Caller {
   readonly tool: string | null;
   readonly toolCall: string | null;
@@ -46,8 +43,8 @@ export interface NodeRun {
 }
 
 /**
- * One attempt at a task. A retry policy makes several, each from the start of the node, so each counts from
- * zero. A failed attempt may still run beside the next: its late calls count as its own.
+ * A retry policy makes several attempts at a task, each from the start of the node, so each counts from zero.
+ * A failed attempt may still run beside the next: its late calls count as its own.
  */
 class TaskAttempt {
   private readonly number: number | null;
@@ -59,7 +56,6 @@ class TaskAttempt {
     this.number = number;
   }
 
-  /** Counts an entry of this caller, and returns how many there were. */
   enter(caller: Caller): number {
     const key = JSON.stringify([caller.tool, caller.toolCall]);
     const count = (this.entries.get(key) ?? 0) + 1;
@@ -80,7 +76,6 @@ function attemptOf(scratchpad: Scratchpad, number: number | null): TaskAttempt {
   return attempt;
 }
 
-/** Reads the run of a node from the config that LangGraph passes to it. */
 export function nodeRun(
   config: RunnableConfig & { executionInfo?: { nodeAttempt?: number } | null },
 ): NodeRun {
@@ -109,10 +104,7 @@ export function nodeRun(
   });
 }
 
-/**
- * A task of the functional API runs on the checkpoint of its entrypoint, although it has a namespace of its
- * own.
- */
+/** A task of the functional API has its own namespace, but runs on the checkpoint of its entrypoint. */
 function placesOf(thread: string, checkpoints: Readonly<Record<string, string>>): CheckpointPlace[] {
   const places = new Map<string, CheckpointPlace>();
   for (const ns of Object.keys(checkpoints).sort((one, other) => one.length - other.length)) {
@@ -122,7 +114,6 @@ function placesOf(thread: string, checkpoints: Readonly<Record<string, string>>)
   return [...places.values()];
 }
 
-/** The prefix of all call ids that nodes made on this checkpoint of the outermost graph. */
 export function callIdPrefix(checkpoint: string): string {
   return `lg_${sha256(checkpoint).slice(0, 12)}_`;
 }

@@ -1,9 +1,8 @@
 /**
  * Effects of a node, each at most once, although the node may run many times.
  *
- * LangGraph runs a node that was interrupted, by a crash or by `interrupt()`, again from its start, and so
- * repeats everything it did before. Here each effect is a call in the ledger of the thread's session, with
- * the ledger's promises:
+ * LangGraph runs an interrupted node again from its start, and so repeats everything it did before. Here each
+ * effect is a call in the ledger of the thread's session:
  *
  *     the node's checkpoint is durable ──▶ intent durable ──▶ effect ──▶ outcome durable
  *
@@ -18,23 +17,19 @@
  * `effect-identity.ts` says which effects count as the same. From that follow these rules:
  *
  *  - A node that runs again must ask for the same effects in the same order, as far as it gets. Arguments
- *    are compared with the record, and other arguments are refused. Otherwise a node that depends on chance
- *    or on the clock would get the result of another effect. An inline effect without arguments is compared
- *    by its tool's arguments.
- *  - A second inline effect of one name needs `args` or an `id`. Without either, two effects could swap
- *    their results. `args` detect a mix-up; an `id` allows any order.
- *  - A retry policy runs the node again within one run of the graph. Each attempt counts from the beginning.
+ *    that differ from the record are refused: a node that depends on chance or on the clock would get the
+ *    result of another effect. An inline effect without arguments is compared by its tool's arguments.
+ *  - A second inline effect of one name needs `args`, which detect a mix-up, or an `id`, which allows any
+ *    order. Without either, two effects could swap their results.
  *  - The node's checkpoint has to be durable first. Otherwise a crash would make a new one, with other call
  *    ids.
  *
  * A node must not continue after an effect without an outcome, or after a refusal:
  *
  *  - No further effect starts in that attempt, even if the body catches the error.
- *  - A tool that serves a tool call stops the graph, because LangGraph's ToolNode would pass the error to
- *    the model.
+ *  - A tool that serves a tool call stops the graph: LangGraph's ToolNode would pass the error to the model.
  *  - While a call of an abandoned checkpoint has no outcome, no effect starts in the thread.
- *  - A resume value for a graph that waits for an effect is dropped: it must not answer a question of the
- *    node.
+ *  - A resume value for a graph that waits for an effect is dropped: no question of the node was asked.
  *  - A branch, or a subgraph that a retry policy restarts, repeats effects (`branches.ts`). Nothing starts
  *    there until the caller allows it with `holdfast_effects: "live"`.
  *
@@ -44,15 +39,13 @@
  *
  *  - `delivered` only: the body may have continued, and paid in another way. It gets the same failure on
  *    every run.
- *  - `ended`: the attempt had no result. The next run makes a new call, with the next number: `<id>.2`,
- *    `<id>.3` …
+ *  - `ended`: the attempt had no result. The next run makes a new call: `<id>.2`, `<id>.3` …
  *  - `none`, for an effect with an `id`: another node run made the failed call, so this one makes a new
  *    call. Without an `id` only one node run can get the failure, so `delivered` is not noted.
  *
  * A crash before `delivered` is saved leaves a body that never got the failure. A crash before `ended`
  * delivers the failure once more. A failure that a person declared, or that is only presumed (`interrupted:
- * "fail"`), is not retried. All numbers of an effect share one key, so that the ledger counts their failures
- * and keeps the vendor's key.
+ * "fail"`), is not retried. All numbers of an effect share one key, so that the vendor's key stays.
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -93,21 +86,14 @@ import { FAILURE_NOTES, findCheckpoint, type ThreadState, writeKey } from "./thr
 import { effectsMetadata, sessionIdOf, threadStream } from "./thread-streams.ts";
 import type { Part } from "./values.ts";
 
-/**
- * A checkpoint is saved within milliseconds of the node's start, or with `durability: "exit"` not before the
- * end.
- */
+/** With `durability: "exit"` a checkpoint is not saved before the end of the run. */
 const SAVED_WITHIN_MS = 10_000;
 
-/**
- * The second argument of a durable node or tool: runs side effects that happen once, however often the node
- * runs.
- */
+/** The second argument of a durable node or tool: runs side effects that happen once. */
 export interface Effects {
   /**
    * Runs a tool declared with Holdfast's `tool`, or returns its recorded result. Throws `EffectFailed` if it
    * is on record that it did not happen. With an `id` it happens once in the life of the thread.
-   *
    * @example const { receipt } = await effects.call(charge, { order: state.order });
    */
   call<Args, Result>(
@@ -117,7 +103,6 @@ export interface Effects {
   ): Promise<Result>;
   /**
    * Runs a function in the same way. Its result must be JSON, because a later run gets the recorded one.
-   *
    * @example const id = await effects.effect("book", () => book(state.seat), { args: { seat: state.seat } });
    */
   effect<Result>(
@@ -127,11 +112,10 @@ export interface Effects {
   ): Promise<Result>;
 }
 
-/** The caller of effects, with the arguments of its tool and the form in which it gets a stop. */
 export interface EffectCaller extends Caller {
   /** Recorded with an inline effect that has no arguments of its own. */
   readonly args: Json;
-  /** The error to throw for a stop: for a tool call of a message an interrupt, otherwise the error itself. */
+  /** An interrupt for a tool call of a message, otherwise the error itself. */
   toThrown(stop: Stop): unknown;
 }
 
@@ -174,10 +158,7 @@ export async function withEffects<Result>(
   throw caller.toThrown(attempt.stopped);
 }
 
-/**
- * A resume value without an interrupt id, for a task that stopped at an effect: no question of the node was
- * asked.
- */
+/** A resume value without an interrupt id, for a task that stopped at an effect. */
 async function dropResumeForEffect(
   saver: HoldfastSaver,
   { scratchpad, places, task }: NodeRun,
@@ -219,7 +200,6 @@ interface EffectCallsContext {
   readonly config: RunnableConfig;
 }
 
-/** The effects of one entry of a node or tool. */
 class EffectCalls {
   readonly run: NodeRun;
   readonly lease: SessionLease;
@@ -295,10 +275,7 @@ class EffectCalls {
     return this.session;
   }
 
-  /**
-   * The id of the call that counts: the first, or the next number after calls that failed and may be
-   * retried.
-   */
+  /** The first call id, or the next number after calls that failed and may be retried. */
   private async currentCallId(session: Session, firstId: string): Promise<string> {
     const { calls } = sessionCore(session).state;
     const { threads } = saverInternals(this.saver);
@@ -310,9 +287,7 @@ class EffectCalls {
     }
   }
 
-  /**
-   * A recorded call continues from its record. A new one must not repeat an effect that may have happened.
-   */
+  /** A recorded call continues. A new one must not repeat an effect that may have happened. */
   private async checkMayStart(session: Session, callId: string): Promise<void> {
     const { thread, root } = this.run;
     if (sessionCore(session).state.calls.has(callId)) return;
@@ -343,10 +318,7 @@ class EffectCalls {
     if (earlier !== null) throw repeatsCheckpoint(thread, root, earlier);
   }
 
-  /**
-   * Runs the call, or returns its recorded outcome. Without an outcome the graph stops; a resumed run asks
-   * again.
-   */
+  /** Runs the call, or returns its recorded outcome. Without an outcome the graph stops. */
   private async settle<Result>(
     session: Session,
     tool: Tool<Result>,
@@ -370,7 +342,6 @@ async function checkSaved(saver: HoldfastSaver, { places }: NodeRun): Promise<vo
   }
 }
 
-/** True once the checkpoint is durable, false after `waitMs`. Rejects when saving it was refused. */
 function whenSaved(saver: HoldfastSaver, place: CheckpointPlace, waitMs: number): Promise<boolean> {
   const { threads, signals } = saverInternals(saver);
   const { thread, ns, id } = place;
@@ -417,7 +388,6 @@ interface DeliveredFailure {
   readonly callId: string;
 }
 
-/** Durable when it resolves. */
 async function noteFailure(
   saver: HoldfastSaver,
   failure: DeliveredFailure,
@@ -431,10 +401,7 @@ async function noteFailure(
   });
 }
 
-/**
- * The channels are named "heard" and "ended" in the log. Their indexes, 0 and 1, are what `failureNote`
- * reads.
- */
+/** The channels are named "heard" and "ended" in the log. `failureNote` reads their indexes, 0 and 1. */
 function draftNote(
   state: ThreadState,
   failure: DeliveredFailure,
@@ -466,10 +433,6 @@ function mayRetry({ status, settledBy }: Call): boolean {
   return status === "failed" && settledBy !== "person" && settledBy !== "interrupted";
 }
 
-/**
- * One entry's use of a thread's session. `session` opens it at the first effect; `release` must always be
- * called.
- */
 interface SessionLease {
   session(): Promise<Session>;
   release(): Promise<void>;
@@ -481,9 +444,8 @@ interface SharedSession {
 }
 
 /**
- * The sessions that record the effects of threads: `langgraph.<thread>`. A session stays open while any node
- * of the thread in this process uses it, and is closed with the last one, so that another process can
- * continue at once.
+ * The sessions `langgraph.<thread>`, which record the effects of threads. A session is closed with its last
+ * user in this process, so that another process can continue at once.
  */
 class EffectSessions {
   private readonly holdfast: Holdfast;

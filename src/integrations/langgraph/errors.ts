@@ -1,7 +1,4 @@
-/**
- * Errors of the saver and of durable effects, and the interrupt that stops a graph at an effect.
- * Errors go to the program, never to the model: a model that reads one would simply try again.
- */
+/** Errors go to the program, never to the model: a model that reads one would simply try again. */
 
 import { GraphInterrupt } from "@langchain/langgraph";
 import { sha256 } from "../../model/digest.ts";
@@ -12,14 +9,7 @@ import type { CheckpointPlace } from "./loading.ts";
 /**
  * Thrown by `effects.call` and `effects.effect`: the ledger records that the effect did not happen, and why.
  * Catch it to take another way; if the node ends with it, the next run of the node may try the effect again.
- *
- * @example
- * try {
- *   await effects.call(charge, { order });
- * } catch (error) {
- *   if (error instanceof EffectFailed) return { status: `declined: ${error.error.message}` };
- *   throw error;
- * }
+ * @example if (error instanceof EffectFailed) return { status: `declined: ${error.error.message}` };
  */
 export class EffectFailed extends Error {
   override readonly name = "EffectFailed";
@@ -44,17 +34,14 @@ interface EffectInterrupt {
 }
 
 /**
- * Stops the graph until call `callId` has an outcome.
- *
- * Not by LangGraph's `interrupt()`: that numbers its calls, and a resume value goes to the call with that
- * number. If the effect is settled meanwhile, it no longer interrupts, and the value would answer the next
- * question of the node.
+ * Stops the graph until call `callId` has an outcome. Not by LangGraph's `interrupt()`: that numbers its
+ * calls, and if the effect is settled meanwhile, a resume value would answer the next question of the node.
  */
 export function interruptForCall(callId: string, tool: string, why: string): GraphInterrupt {
   return effectInterrupt({ waiting: "effect", callId, tool, why });
 }
 
-/** LangGraph's ToolNode passes every error but an interrupt to the model, which would simply call again. */
+/** LangGraph's ToolNode passes every error but an interrupt to the model. */
 export function asInterrupt(error: unknown, tool: string, callId: string | null): unknown {
   if (error instanceof GraphInterrupt || !(error instanceof Error)) return error;
   return effectInterrupt({
@@ -75,7 +62,7 @@ export function isEffectInterrupt(interrupt: unknown): boolean {
   return (interrupt as { value?: Partial<EffectInterrupt> } | undefined)?.value?.waiting === "effect";
 }
 
-/** Replaces the ledger's hint on changed arguments, which is for callers that choose call ids themselves. */
+/** The ledger's hint on changed arguments is for callers that choose call ids themselves. */
 export function explainChangedArgs(error: unknown, callId: string, tool: string): unknown {
   if (!isHoldfastError(error, "INPUT_INVALID") || error.data?.["callId"] !== callId) return error;
   return new HoldfastError("INPUT_INVALID", `effect ${tool}: ${error.message}`, {

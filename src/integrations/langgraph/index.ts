@@ -1,7 +1,4 @@
-/**
- * `holdfast/langgraph`: a checkpointer for LangGraph on any store, and side effects of nodes that happen
- * once.
- */
+/** `holdfast/langgraph`: a checkpointer for LangGraph on any store, and effects of nodes that happen once. */
 
 export type { Effects } from "./effects.ts";
 export { EffectFailed } from "./errors.ts";

@@ -92,7 +92,6 @@ function writesTo(state: ThreadState, ns: string, id: string, channel: string): 
   return [...writes].filter((write) => write.channel === channel);
 }
 
-/** The filter of `list`: LangGraph's options, and a namespace or checkpoint id from the config. */
 export interface ListFilter extends CheckpointListOptions {
   readonly ns: unknown;
   readonly id: unknown;
@@ -127,9 +126,7 @@ function hasMetadata({ metadata }: CheckpointTuple, wanted: CheckpointListOption
   return Object.entries(wanted ?? {}).every(([name, value]) => sameJson(metadata?.[name as never], value));
 }
 
-/**
- * The writes to each delta channel on the way to a checkpoint, oldest first, and the value they start from.
- */
+/** The writes to each delta channel on the way to a checkpoint, oldest first, and the value before them. */
 export async function loadHistory(
   codec: ValueCodec,
   state: ThreadState,

@@ -8,14 +8,12 @@
  *  - A crash before the thread is gone leaves everything as it was.
  *  - A crash after that leaves effects without a thread. The other order would be worse: a thread without
  *    the record of its effects can still be invoked, and would repeat them.
- *  - A new thread of the same name must not reuse the results in such a leftover record. So leftovers are
- *    removed before the first checkpoint of a thread is saved, by `deleteThread`, and by every
- *    `removeExpired`. A crash in any of these leaves the record once more, or not.
+ *  - A new thread of the same name must not reuse such leftovers. They are removed before the first
+ *    checkpoint of a thread is saved, by `deleteThread`, and by every `removeExpired`.
  *  - The lock keeps effects from starting meanwhile. A record with an open call is not removed.
  *
- * A record counts as a leftover if it existed, and after that its thread did not. Effects start only after
- * their thread is saved, so the record belongs to a deleted thread. It is removed only if unchanged since it
- * was read, so nothing of a new thread is lost with it.
+ * A record counts as a leftover if it existed, and after that its thread did not: effects start only after
+ * their thread is saved. It is removed only if unchanged since it was read.
  */
 
 import { v7 as uuid } from "uuid";
@@ -72,7 +70,6 @@ export async function removeExpired(journal: Journal): Promise<string[]> {
   return removed;
 }
 
-/** Removes the effects of a deleted thread before a new one of the same name begins. */
 export async function removeLeftoverEffects(journal: Journal, thread: string): Promise<void> {
   const outcome = await removeIfLeftover(journal, effectsStream(thread), threadStream(thread));
   if (outcome === "open")

@@ -3,15 +3,14 @@
  *
  *     put(A) ──▶ the tasks of A run ──▶ each finishes with putWrites(A) ──▶ put(B), once put(A) is done ──▶ …
  *
- * LangGraph starts the tasks of a checkpoint without waiting for its `put`. It checks that promise at the
- * end of the run (with durability "sync": before the next step). A rejection that is not checked by then
- * ends a Node process as unhandled. So `put` holds its rejection back while tasks run. The next task to
- * finish gets the error from `putWrites` at once; that ends the run, and LangGraph checks the promises.
- * Without a running task, LangGraph is checking already.
+ * LangGraph starts the tasks of a checkpoint without waiting for its `put`, and checks that promise at the
+ * end of the run (with durability "sync": before the next step). A rejection that is not checked by then ends
+ * a Node process as unhandled. So `put` holds its rejection back while tasks run. The next task to finish
+ * gets the error from `putWrites` at once; that ends the run, and LangGraph checks the promises.
  *
- * Which tasks run follows from their triggers: the channels of a checkpoint, then the channels that its
- * tasks write. If this counts too many tasks (a run that stops before a node), the run learns of the refusal
- * late. If it counts too few, the run learns of it as early as without all this.
+ * Which tasks run follows from their triggers: the channels of a checkpoint, then the channels that its tasks
+ * write. If this counts too many tasks, the run learns of the refusal late; too few, as early as without
+ * this.
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -29,10 +28,7 @@ export const NO_TASK = "00000000-0000-0000-0000-000000000000";
 /** The tasks of one run, as far as its saves show them. */
 class RunProgress {
   private readonly signal: AbortSignal;
-  /**
-   * LangGraph's option: "exit" saves nothing before the end of the run, "sync" checks a save before it
-   * continues.
-   */
+  /** LangGraph's option: "exit" saves nothing before the end, "sync" checks a save before it continues. */
   private readonly durability: unknown;
   private refusal: { readonly error: unknown } | null = null;
   private readonly seen = new Set<string>();
@@ -64,9 +60,7 @@ class RunProgress {
     this.startStep(checkpoint, triggers.length + (Array.isArray(sends) ? sends.length : 0));
   }
 
-  /**
-   * `putWrites` was called: a task has finished. Throws the error of a refused `put`, so that the run ends.
-   */
+  /** `putWrites` was called: a task has finished. Throws the error of a refused `put`. */
   noteTaskFinished(checkpoint: string, task: string, writes: readonly PendingWrite[]): void {
     if (this.refusal) {
       this.release?.();
@@ -83,9 +77,7 @@ class RunProgress {
     });
   }
 
-  /**
-   * `put` was refused. Resolves when a task has got the error, or no running task is left that could get it.
-   */
+  /** `put` was refused. Resolves when a task has got the error, or none is left that could get it. */
   async reportRefusal(error: unknown): Promise<void> {
     this.refusal = { error };
     if (this.hasRunningTask && !this.signal.aborted) await this.nextTaskFinished();
@@ -135,9 +127,8 @@ export class Runs {
 }
 
 /**
- * A promise whose derived promises count as handled. LangGraph calls `then` on the promise of a save at once
- * and checks the result at the end of the run; until then Node would report a rejection as unhandled. A
- * promise without a `then` stays unhandled like any other.
+ * A promise whose derived promises count as handled: LangGraph calls `then` on the promise of a save at once,
+ * and checks the result at the end of the run.
  */
 export class QuietPromise<Value> extends Promise<Value> {
   static override get [Symbol.species](): PromiseConstructor {

@@ -9,12 +9,11 @@
  *                                       └── conflict: reread, decide again ◀────┘
  *
  *  - Values are encoded before `put` and `putWrites` return. Later changes by a node are not saved.
- *  - A conflict means that another process wrote to the thread. The decision is made again on the new state,
- *    so writes are added to the other's, never over them.
+ *  - After a conflict the decision is made again on the new state, so writes are added to those of another
+ *    process, never over them.
  *  - A `put` is refused if another run has saved a checkpoint after the same parent (`checkFollows`). The
  *    second of two runs fails when it saves its input, before its effects start.
- *  - Repeating a `put` or `putWrites` changes nothing: a checkpoint replaces itself, writes keep their first
- *    value.
+ *  - Repeating a `put` or `putWrites` changes nothing.
  *  - Writes may be saved before their checkpoint. They wait for it.
  *
  * | a crash           | leaves                                                                           |
@@ -23,8 +22,7 @@
  * |                   | without writes again. `effects.ts` keeps their effects from happening twice      |
  * | after the append  | the new checkpoint                                                               |
  *
- * `put` and `putWrites` resolve when the bytes are durable. When they reject, the run learns of it as soon
- * as it can (`save-failures.ts`).
+ * `put` and `putWrites` resolve when the bytes are durable. See `save-failures.ts` for rejections.
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -65,12 +63,10 @@ export interface SaverInternals {
 }
 
 /**
- * LangGraph's checkpointer on a Holdfast store. A checkpoint is durable when `put` resolves, saving one
- * costs what changed, and values come back exactly as they were.
- *
+ * LangGraph's checkpointer on a Holdfast store. A checkpoint is durable when `put` resolves, saving one costs
+ * what changed, and values come back exactly as they were.
  * @example
- * const holdfast = await open("state.db");
- * const graph = builder.compile({ checkpointer: new HoldfastSaver(holdfast) });
+ * const graph = builder.compile({ checkpointer: new HoldfastSaver(await open("state.db")) });
  * await graph.invoke(input, { configurable: { thread_id: "order-4711" } });
  */
 export class HoldfastSaver extends BaseCheckpointSaver {
@@ -148,10 +144,8 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Saves the writes of a finished task. Durable when it resolves.
-   *
-   * An invalid call throws instead of rejecting: the run notices a throw when the task ends, a rejection
-   * only at its own end.
+   * Saves the writes of a finished task. Durable when it resolves. An invalid call throws instead of
+   * rejecting: the run notices a throw when the task ends, a rejection only at its own end.
    */
   putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
     const thread = threadOf(config);
@@ -168,10 +162,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     return QuietPromise.of(this.saveWrites(thread, place, writes, parts));
   }
 
-  /**
-   * Removes a thread: its checkpoints, its writes, and the record of its effects. Refused while a call is
-   * open.
-   */
+  /** Removes a thread with its writes and the record of its effects. Refused while a call is open. */
   async deleteThread(threadId: string): Promise<void> {
     const thread = checkThread(threadId);
     const { threads, reads } = this.internals;
@@ -196,9 +187,8 @@ export class HoldfastSaver extends BaseCheckpointSaver {
 
   /**
    * Drops all but the latest checkpoints of a thread, in each of its namespaces, and returns how many.
-   * Checkpoints that a remaining one needs to rebuild a delta channel stay too. This makes lists and loads
-   * shorter. It frees no disk space, because checkpoints share their values; deleting the thread does.
-   *
+   * Checkpoints that a remaining one needs to rebuild a delta channel stay too. It frees no disk space,
+   * because checkpoints share their values; deleting the thread does.
    * @example await saver.pruneThread("order-4711", { keepLast: 20 });
    */
   async pruneThread(threadId: string, options: { readonly keepLast: number }): Promise<number> {
@@ -210,9 +200,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes threads without a write for longer than their `ttlMs`, and returns their ids. Nothing expires
-   * unless this is called.
-   *
+   * Removes threads without a write for longer than their `ttlMs`, and returns their ids.
    * @example setInterval(() => saver.removeExpired(), 3_600_000);
    */
   async removeExpired(): Promise<string[]> {
@@ -221,12 +209,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     return removed;
   }
 
-  /**
-   * Verifies that every snapshot of a thread equals the fold of its events. An empty list means that all is
-   * well.
-   *
-   * @example if ((await saver.check()).length > 0) alertSomeone();
-   */
+  /** Verifies that every snapshot of a thread equals the fold of its events. An empty list: all is well. */
   async check(): Promise<Problem[]> {
     const problems: Problem[] = [];
     for await (const row of listThreads(this.holdfast.journal)) {

@@ -1,7 +1,4 @@
-/**
- * The events that `put` and `putWrites` append, given the state they meet. Pure: `saver.ts` has the
- * protocol.
- */
+/** The events that `put` and `putWrites` append, given the state they meet. Pure. */
 
 import {
   type ChannelVersions,
@@ -35,9 +32,7 @@ export interface PutRequest {
   readonly channels: readonly string[];
   /** Values of channels that differ, or may differ, from the parent's. */
   readonly values: ReadonlyMap<string, EncodedValue>;
-  /**
-   * Channels in `values` that LangGraph did not name as new: this checkpoint copies them from another one.
-   */
+  /** Channels in `values` that LangGraph did not name as new: copied from another checkpoint. */
   readonly copied: ReadonlySet<string>;
   readonly metadata: Part;
   readonly delta: readonly string[];
@@ -49,7 +44,7 @@ export interface PutRequest {
  * LangGraph names as new what has changed since it loaded the checkpoint. A copy (`source: "fork"`) is saved
  * beside its original, names nothing as new, and yet does not have the values of its parent. So every value
  * of which the parent, `base`, does not have this very version is encoded too. If the parent is not in
- * memory, a copy encodes all its values. Versions alone would not do: two branches number them alike.
+ * memory, a copy encodes all its values: two branches number versions alike.
  */
 export function encodePut(
   codec: ValueCodec,
@@ -160,10 +155,7 @@ function diffValues(
   return { changes, without: [...(base?.values.keys() ?? [])].filter((channel) => !present.has(channel)) };
 }
 
-/**
- * The checkpoint beside this one with the same value, so that a copy stores a reference instead of the
- * value.
- */
+/** The checkpoint beside this one with the same value, so that a copy stores only a reference. */
 function siblingWith(
   state: ThreadState,
   request: PutRequest,
@@ -187,8 +179,8 @@ export interface WritesPlace {
 }
 
 /**
- * The event that saves a task's writes, or null if nothing is new. Ordinary writes keep their first value;
- * LangGraph's own writes (an error, an interrupt) are replaced.
+ * Null if nothing is new. Ordinary writes keep their first value; LangGraph's own (an error, an interrupt)
+ * are replaced.
  */
 export function draftWrites(
   state: ThreadState,

@@ -10,14 +10,12 @@
  *  - other objects that LangChain can load again, and LangGraph's Send
  *  - objects of any class with a `toJSON()`: its result comes back, not the object
  *
- * Refused, with the path of the value:
- *  - functions, symbols and members named by symbols
- *  - objects of other classes, and subclasses of LangChain's messages
- *  - values nested deeper than 200 levels, which includes circular ones
+ * Refused, with the path of the value: functions, symbols and members named by symbols, objects of other
+ * classes, subclasses of LangChain's messages, and values nested deeper than 200 levels or in themselves.
  *
- * A value that JSON lacks is written as a record: an object with `lc: 2`, as in LangGraph's own serializer.
- * A user's object with a member `lc` is wrapped in a record of type `plain`. Data written by a user or a
- * model can therefore never turn into an object of some class on load.
+ * A value that JSON lacks is written as a record: an object with `lc: 2`. A user's object with a member `lc`
+ * is wrapped in a record of type `plain`, so data of a user or a model never turns into an object of some
+ * class.
  */
 
 import { Document } from "@langchain/core/documents";
@@ -48,13 +46,11 @@ const TYPE = "holdfast.exact";
 const DEPTH_LIMIT = 200;
 
 /**
- * The default `serde` of `HoldfastSaver`: values come back exactly as they were, or are refused when they
- * are saved. Pass it to another checkpointer to get the same guarantee there.
- *
+ * The default `serde` of `HoldfastSaver`: values come back exactly as they were, or are refused when they are
+ * saved. Pass it to another checkpointer to get the same guarantee there.
  * @example
- * const serde = new ExactSerializer();
- * const [type, bytes] = await serde.dumpsTyped({ due: new Date(0), cents: 10n });
- * await serde.loadsTyped(type, bytes); // { due: Date, cents: 10n }
+ * const [type, bytes] = await new ExactSerializer().dumpsTyped({ due: new Date(0), cents: 10n });
+ * await new ExactSerializer().loadsTyped(type, bytes); // { due: Date, cents: 10n }
  */
 export class ExactSerializer implements SerializerProtocol {
   async dumpsTyped(data: unknown): Promise<[string, Uint8Array]> {
@@ -96,9 +92,7 @@ type ExactRecord = { readonly lc: 2 } & (
   | { readonly type: "plain"; readonly value: JsonMembers }
 );
 
-/**
- * Views of bytes by class name. `Buffer` and `ArrayBuffer` have no such constructor and are handled apart.
- */
+/** Views of bytes by class name. `Buffer` and `ArrayBuffer` have no such constructor. */
 const BYTES: Readonly<Record<string, new (buffer: ArrayBuffer) => ArrayBufferView>> = {
   Uint8Array,
   Uint8ClampedArray,
@@ -140,10 +134,7 @@ interface Encoding {
   needsLoading: boolean;
 }
 
-/**
- * Encodes a value as JSON. `what` names it in errors, for example "channel messages".
- * `needsLoading`: only LangChain's own loader, which is asynchronous, can decode it.
- */
+/** `what` names the value in errors. `needsLoading`: only LangChain's asynchronous loader can decode it. */
 export function encodeJson(value: unknown, what: string): { json: Json; needsLoading: boolean } {
   const at: Encoding = { path: [], what, needsLoading: false };
   const json = encode(value, at);

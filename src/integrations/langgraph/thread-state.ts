@@ -1,10 +1,9 @@
 /**
  * A thread: its events, the state they fold into, and the snapshot of that state.
  *
- * An event stores a checkpoint as its difference from the one it follows: which channels changed and how,
- * which versions are new. In memory, checkpoints share everything they have in common. Dropping checkpoints
- * removes them from the state, and the next snapshot makes later loads short. Their bytes stay until the
- * thread is deleted.
+ * An event stores a checkpoint as its difference from the one it follows. In memory, checkpoints share
+ * everything they have in common. Dropping checkpoints removes them from the state, and the next snapshot
+ * makes later loads short. Their bytes stay until the thread is deleted.
  */
 
 import * as z from "zod";
@@ -16,10 +15,7 @@ import { applyChange, type Change, type Part, type StoredValue } from "./values.
 
 export type Version = number | string;
 
-/**
- * The arguments of `put`, with values as parts. Unchanged maps and values are shared with the checkpoint
- * before.
- */
+/** The arguments of `put`, with values as parts. Unchanged maps and values are shared between checkpoints. */
 export interface SavedCheckpoint {
   readonly parent: string | null;
   readonly v: number;
@@ -64,7 +60,6 @@ export interface ThreadState {
 /** The namespace for notes on failed effects (`effects.ts`). LangGraph never asks for it. */
 export const FAILURE_NOTES = "holdfast:failures";
 
-/** The key of a write in its slot. */
 export function writeKey(task: string, index: number): string {
   return `${index}/${task}`;
 }
@@ -274,7 +269,6 @@ interface ThreadSnapshot {
   }[];
 }
 
-/** Numbers things in the order in which they are first met. */
 class Numbering<Thing> {
   private readonly numbers = new Map<Thing, number>();
 

@@ -1,7 +1,6 @@
 /**
  * The two streams of a thread, by name: its checkpoints in `langgraph/<id>`, and the calls of its nodes in
- * the session `langgraph.<id>`. There is no commit over both; `removal.ts` says what a crash between them
- * leaves.
+ * the session `langgraph.<id>`. `removal.ts` says what a crash between them leaves.
  */
 
 import { everyRow, type Journal } from "../../journal/index.ts";
@@ -18,7 +17,6 @@ const READABLE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const HASHED = /^sha256\.[0-9a-f]{64}$/;
 const SESSION_PREFIX = "langgraph.";
 
-/** Returns `thread` if it is a usable thread id, or throws. */
 export function checkThread(thread: unknown): string {
   if (typeof thread === "string" && thread !== "") return thread;
   throw new HoldfastError("INPUT_INVALID", `configurable.thread_id is ${quoteValue(thread)}`, {
@@ -27,9 +25,8 @@ export function checkThread(thread: unknown): string {
 }
 
 /**
- * The id under which a thread is stored. Most thread ids are valid stream ids and stay readable. All others
- * (paths, spaces, other alphabets, any length) become their hash. So does an id that looks like such a hash:
- * two threads never share a stream.
+ * Most thread ids are valid stream ids and stay readable. All others become their hash. So does an id that
+ * looks like such a hash: two threads never share a stream.
  */
 export function streamIdOf(thread: string): string {
   if (READABLE.test(thread) && !HASHED.test(thread)) return thread;
@@ -41,7 +38,6 @@ export function threadStream(thread: string): string {
   return streamName(threadKind.kind, streamIdOf(thread));
 }
 
-/** The id of the session that records the effects of a thread's nodes. */
 export function sessionIdOf(thread: string): string {
   return `${SESSION_PREFIX}${streamIdOf(thread)}`;
 }
@@ -50,16 +46,12 @@ export function effectsStream(thread: string): string {
   return streamName("session", sessionIdOf(thread));
 }
 
-/**
- * The thread stream that a session with this id would belong to; null if the id is not that of such a
- * session.
- */
+/** Null if the id is not that of a session with effects. */
 export function threadStreamOfSession(sessionId: string): string | null {
   if (!sessionId.startsWith(SESSION_PREFIX)) return null;
   return streamName(threadKind.kind, sessionId.slice(SESSION_PREFIX.length));
 }
 
-/** The metadata of the session that records a thread's effects. */
 export function effectsMetadata(threadStream: string): JsonObject {
   return drivenByMetadata("its thread", threadStream);
 }

@@ -1,7 +1,4 @@
-/**
- * Durable nodes and tools: LangGraph nodes and LangChain tools whose side effects happen once
- * (`effects.ts`).
- */
+/** LangGraph nodes and LangChain tools whose side effects happen once (`effects.ts`). */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
 import {
@@ -18,12 +15,10 @@ import type { HoldfastSaver } from "./saver.ts";
 /**
  * A node whose effects happen once, although LangGraph may run the node many times: after a crash, after
  * `interrupt()`, by a retry policy. Compile the graph with the same saver.
- *
  * @example
- * builder.addNode("pay", durableNode(saver, async (state: State, effects) => {
- *   const receipt = await effects.call(charge, { order: state.order });
- *   return { receipt };
- * }));
+ * builder.addNode("pay", durableNode(saver, async (state: State, effects) => ({
+ *   receipt: await effects.call(charge, { order: state.order }),
+ * })));
  */
 export function durableNode<State, Update>(
   saver: HoldfastSaver,
@@ -34,15 +29,11 @@ export function durableNode<State, Update>(
 }
 
 /**
- * LangChain's `tool()`, with effects that happen once per tool call of a message. It works in a ToolNode,
- * and in a node that calls it with its own config: `refund.invoke(args, config)`.
- *
+ * LangChain's `tool()`, with effects that happen once per tool call of a message. It works in a ToolNode, and
+ * in a node that calls it with its own config: `refund.invoke(args, config)`.
  * @example
- * const refund = durableTool(
- *   saver,
- *   async ({ order }, effects) => effects.effect("refund", ({ key }) => payments.refund(order, { key })),
- *   { name: "refund", description: "Refunds an order", schema: z.object({ order: z.string() }) },
- * );
+ * const body = async ({ order }, effects) => effects.effect("refund", ({ key }) => refund(order, { key }));
+ * const tool = durableTool(saver, body, { name: "refund", schema: z.object({ order: z.string() }) });
  */
 export function durableTool<Schema extends InteropZodObject, Output>(
   saver: HoldfastSaver,

@@ -10,9 +10,8 @@
  * stored part. Identity is the only shortcut, so a message that a node changed in place is in the very next
  * checkpoint. The comparison costs about 1.5 µs per message: 0.3 ms for 200 messages, 4 ms for 3,000.
  *
- * In memory the versions of a list share one array: a version is that array up to its own length. An
- * appended element extends the array in place; every other change makes a new array. A thread's history
- * therefore takes the memory of what was added, not of every version.
+ * In memory the versions of a list share one array, each up to its own length. An appended element extends
+ * the array in place; every other change makes a new array.
  */
 
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
@@ -20,8 +19,8 @@ import { type Json, sameJson } from "../../model/json.ts";
 import { decodeJson, decodeWithLangChain, ExactSerializer, encodeJson, isPlainObject } from "./serializer.ts";
 
 /**
- * `j`: exact JSON; `l` marks JSON that only LangChain's asynchronous loader can decode.
- * The other two hold the output of a custom `serde`: its type `t`, and text `u` or base64 `b`.
+ * `j`: exact JSON; `l` marks JSON that only LangChain's asynchronous loader can decode. The other two hold
+ * the output of a custom `serde`: its type `t`, and text `u` or base64 `b`.
  */
 export type Part =
   | { readonly j: Json; readonly l?: 1 }
@@ -44,8 +43,7 @@ export type EncodedValue =
 export type Segment = readonly [from: number, to: number] | { readonly add: readonly Part[] };
 
 /**
- * How a channel's value differs from the one at an earlier checkpoint. `as`: it equals the value at that
- * checkpoint. `of`: it starts from the value at that checkpoint; without `of`, from nothing.
+ * How a channel's value differs from the one at checkpoint `of`, or from nothing; `as`: it equals that one.
  */
 export type Change =
   | { readonly as: string }
@@ -57,15 +55,10 @@ export type Change =
       readonly drop?: readonly string[];
     };
 
-/**
- * Encodes values with a saver's serializer. Synchronous with the exact serializer, asynchronous with any
- * other.
- */
+/** Encodes values with a saver's serializer. Synchronous with the exact serializer. */
 export class ValueCodec {
   private readonly serde: SerializerProtocol;
-  /**
-   * True for our own serializer, whose JSON is stored as it is. A user's subclass of it goes through bytes.
-   */
+  /** False for a user's subclass of our serializer: it goes through bytes. */
   private readonly isExact: boolean;
 
   constructor(serde: SerializerProtocol) {
@@ -107,10 +100,7 @@ export class ValueCodec {
     return this.serde.dumpsTyped(value).then(([t, bytes]) => partOfBytes(t, bytes));
   }
 
-  /**
-   * A promise only where a loader has to be awaited: thousands of promises cost more than thousands of
-   * messages.
-   */
+  /** A promise only where a loader has to be awaited: thousands of promises cost more than the messages. */
   decodeValue(value: StoredValue): unknown {
     switch (value.kind) {
       case "whole":
@@ -148,10 +138,7 @@ function whenAll<Item, Result>(
     : then(items as Item[]);
 }
 
-/**
- * Members named by symbols cannot be stored by name; the serializer decides what to do with the whole
- * object.
- */
+/** Members named by symbols cannot be stored by name; the serializer decides on the whole object. */
 function hasSymbols(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length > 0;
 }
@@ -163,7 +150,6 @@ function partOfBytes(t: string, bytes: Uint8Array): Part {
   return Buffer.from(text, "utf8").equals(buffer) ? { t, u: text } : { t, b: buffer.toString("base64") };
 }
 
-/** The change from `base`, the channel's value at checkpoint `of`, to `next`; null when they are equal. */
 export function diffValue(
   next: EncodedValue,
   base: { readonly value: StoredValue; readonly of: string } | undefined,
@@ -194,9 +180,7 @@ function diffLists(next: readonly Part[], base: StoredList, of: string): Change 
   return { of, list: rest.length > 0 ? [...start, { add: rest }] : start };
 }
 
-/**
- * For a list that changed before its end: elements that are stored already are referred to by their index.
- */
+/** For a list that changed before its end: stored elements are referred to by their index. */
 function diffRest(parts: readonly Part[], base: StoredList, from: number): readonly Segment[] {
   const indexes = new Map<string, number>();
   for (let index = base.length - 1; index >= from; index--)

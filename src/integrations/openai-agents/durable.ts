@@ -1,8 +1,8 @@
 /**
  * `durable`: for programs that keep the SDK's `run()`. Model, tools, input and session become durable
- * together, because one alone is not enough. With durable tools only, a program that is run again asks its
- * model again, and the model requests the same charge in other words with another id. And a session that got
- * half of a run would return that half as history.
+ * together: with durable tools only, a program that is run again asks its model again, and the model requests
+ * the same charge in other words with another id. A session that got half of a run would return that half as
+ * history.
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
@@ -22,48 +22,30 @@ import type { DurableInput, DurableOptions, DurableToolOptions } from "./options
 import { type ConversationRuns, conversationRuns, HoldfastSession } from "./session.ts";
 import { durableTool, type ToolContext } from "./tools.ts";
 
-/**
- * The durable model, tools, input and session. Use them together in every `run()` of a program: a program
- * that is run again is then answered from the record.
- */
+/** The durable model, tools, input and session. Use them together in every `run()` of a program. */
 export interface Durable {
   /**
    * Wraps a model, given by name or as the SDK's object: each response is recorded before the SDK sees it.
-   * Use it for every agent.
-   *
-   * @example new Agent({ name: "Clerk", model: d.model("gpt-5"), tools: [charge] })
    */
   model(model: Model | string): Model;
-  /**
-   * Makes a tool like the SDK's `tool()`, with each call in the ledger. Without an `effect` it counts as
-   * mutating.
-   *
-   * @example const charge = d.tool({ name: "charge", description, parameters, execute, idempotent: true });
-   */
+  /** Makes a tool like the SDK's `tool()`, with each call in the ledger. Default `effect`: `mutate`. */
   tool<Parameters extends ToolInputParameters = undefined, Context = unknown>(
     options: DurableToolOptions<Parameters, Context>,
   ): FunctionTool<Context, Parameters, unknown>;
   /**
-   * Returns the items of an input for `run()`. It begins a run, or resumes the last one: the same text
-   * counts as the same run until its answer is in `session`. The same id is always the same run. Queued
-   * prompts (`holdfast.sessions.prompt`) come right before a new one. Make the tools first: they settle
-   * calls that a killed run left without an outcome.
-   *
-   * @example await run(agent, await d.input("Ship order 4711"), { session: d.session });
+   * Returns the items of an input for `run()`. It begins a run, or resumes the last one: the same text counts
+   * as the same run until its answer is in `session`. The same id is always the same run. Queued prompts
+   * (`holdfast.sessions.prompt`) come right before a new one. Make the tools first: they settle calls that a
+   * killed run left without an outcome.
    */
   input(input: DurableInput): Promise<AgentInputItem[]>;
-  /**
-   * The conversation, for the option `session` of `run()`.
-   *
-   * @example await run(agent, await d.input("And now?"), { session: d.session });
-   */
+  /** The conversation, for the option `session` of `run()`. */
   readonly session: HoldfastSession;
 }
 
 /**
  * Makes a program that uses OpenAI Agents durable: killed anywhere and run again, it continues from the
  * record, and no tool call happens twice. Use one handle for everything in a program.
- *
  * @example
  * const d = durable(await holdfast.session("order-4711"));
  * const charge = d.tool({ name: "charge", description, parameters, execute, idempotent: true });
@@ -111,10 +93,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   };
 }
 
-/**
- * In an input's `meta`: the number of items that the conversation had before it, its history on every
- * resume.
- */
+/** In an input's `meta`: the number of items before it, which are its history on every resume. */
 const BEFORE = "itemsBefore";
 
 async function findOrAppendInput(
@@ -150,9 +129,8 @@ async function findOrAppendInput(
 }
 
 /**
- * True if a run with items in the conversation has not ended. The SDK adds a run's items at its end, but
- * also when it stops for an approval, and after the approval before it asks the model. Then the run's last
- * answer has calls.
+ * True if a run with items in the conversation has not ended. The SDK adds items at a run's end, but also
+ * when it stops for an approval. Then the run's last answer has calls.
  */
 function isInterrupted(
   session: Session,
@@ -186,13 +164,11 @@ function isInput({ role, id, meta }: Message): boolean {
   return role === "user" && !id.startsWith("heard:") && meta?.["holdfast"] === undefined;
 }
 
-/** A turn as it is stored with each answer. */
 interface Turn {
   readonly run: string;
   readonly position: number;
 }
 
-/** The turn whose answer asked for a call. */
 function findTurnOfCall({ messages }: Session, callId: string): Turn | null {
   const answer = messages.findLast(
     (message) => turnOf(message) && toolCalls(message).some(({ id }) => id === callId),
@@ -200,7 +176,6 @@ function findTurnOfCall({ messages }: Session, callId: string): Turn | null {
   return answer ? turnOf(answer) : null;
 }
 
-/** The last answer of a run. */
 function lastAnswerOf({ messages }: Session, run: string): Message | undefined {
   return messages.findLast((message) => turnOf(message)?.run === run);
 }

@@ -1,7 +1,4 @@
-/**
- * `holdfast/openai-agents`: the SDK's session on any store, and `durable` for programs that keep the SDK's
- * `run()`.
- */
+/** `holdfast/openai-agents`: the SDK's session on any store, and `durable` for programs with its `run()`. */
 
 export type { Price, PriceTable } from "../prices.ts";
 export { type Durable, durable } from "./durable.ts";

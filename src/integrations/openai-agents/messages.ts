@@ -1,7 +1,4 @@
-/**
- * Converts the SDK's items to messages of a session and back. The text is for people; the items are kept in
- * meta.
- */
+/** The SDK's items as messages of a session and back. The text is for people; the items are kept in meta. */
 
 import type { AgentInputItem } from "@openai/agents";
 import { canonicalText, copyJson, type Json } from "../../model/json.ts";
@@ -12,7 +9,6 @@ export function textItem(text: string): AgentInputItem {
   return { type: "message", role: "user", content: text };
 }
 
-/** The user message for items of an input. */
 export function messageOf(items: readonly AgentInputItem[]): MessageInput {
   const [only] = items;
   const copies = items.map((item) => copyJson(item, "input item"));
@@ -55,7 +51,6 @@ function withoutProviderData(part: Json): Json {
   return rest;
 }
 
-/** The text of a content in any form. */
 export function contentOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (Array.isArray(content)) return content.map(contentOf).join("");

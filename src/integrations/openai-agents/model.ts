@@ -1,11 +1,9 @@
 /**
- * The model half of `durable`. To the SDK it is a model like any other; each of its calls is a turn of the
- * session. The protocol, its states and what a crash leaves are in `../recorded-turns/turns.ts`. Specific to
- * the SDK:
+ * The model half of `durable`: each call of the model is a turn of the session
+ * (`../recorded-turns/turns.ts`). Specific to the SDK:
  *
  *  - A prompt is identified by the instructions and items that the SDK passes to the model. Settings, tools,
- *    and the names of model and agent do not count: a recorded answer survives a deploy that changes a
- *    temperature.
+ *    and names of model and agent do not count: a recorded answer survives a deploy that changes them.
  *  - Hand-offs: the next agent's first call is the next turn of the same run, with that agent's instructions.
  *  - The SDK's retries: a failed call writes nothing and leaves the cursor, so the retry takes its place.
  */
@@ -33,9 +31,7 @@ export interface ModelContext {
   readonly plainTools: readonly string[] | "all";
   /** True if the transcript already has the user messages before this turn. */
   isInputStored(position: number): boolean;
-  /**
-   * The prompt continues after this call: the SDK may have restored a state, and skipped the turns before.
-   */
+  /** The prompt continues after this call: the SDK may have restored a state, and skipped turns. */
   moveAfter(callId: string): void;
 }
 
@@ -95,10 +91,7 @@ export function durableModel(model: Model | string, context: ModelContext): Mode
   };
 }
 
-/**
- * Looks a model's name up at the first question. After an error, for example a missing API key, the next one
- * retries.
- */
+/** Looks a model's name up at the first question, and again after an error such as a missing API key. */
 function resolver(model: Model | string): () => Promise<Model> {
   let resolved: Promise<Model> | undefined;
   return () => {
@@ -157,7 +150,7 @@ function newMessagesIn(items: readonly AgentInputItem[], run: string, position: 
   return since.map((item, index) => ({ ...messageOf([item]), id: `heard:${run}:${position}:${index}` }));
 }
 
-/** Results of calls that did not go through the ledger: hand-offs, refused calls, other tools. */
+/** Results of calls outside the ledger: hand-offs, refused calls, other tools. */
 function resultsIn(items: readonly AgentInputItem[], asked: Message): ToolResultBlock[] {
   const wanted = new Set(asked.blocks.flatMap((block) => (block.kind === "tool_call" ? [block.id] : [])));
   return items.flatMap((item) =>

@@ -1,37 +1,25 @@
-/** The public options of this integration. */
-
 import type { AgentInputItem, ToolExecuteArgument, ToolInputParameters, ToolOptions } from "@openai/agents";
 import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
 import type { PriceTable } from "../prices.ts";
 
 /** Options of `durable`. */
 export interface DurableOptions {
-  /**
-   * US dollars per million tokens, by model id, for the session's budget.
-   *
-   * @example durable(session, { prices: { "gpt-5": { input: 1.25, output: 10 } } })
-   */
+  /** US dollars per million tokens, by model id, for the session's budget. */
   readonly prices?: PriceTable;
   /**
-   * Selects who approves calls of tools with `needsApproval`. `queue` (default): a person, among the
-   * session's open calls. `sdk`: the SDK's own interruptions.
-   *
-   * @example durable(session, { approvals: "sdk" })
+   * Who approves calls of tools with `needsApproval`. `queue` (default): a person, among the session's open
+   * calls. `sdk`: the SDK's own interruptions.
    */
   readonly approvals?: "queue" | "sdk";
   /**
-   * Names of function tools, or `all`, that may run without `durable(session).tool()`: tools of an MCP
-   * server, or `agent.asTool()`. They run outside the ledger, and again after a crash. Other such tools are
-   * refused.
-   *
-   * @example durable(session, { plainTools: ["search_docs"] })
+   * Names of function tools, or `all`, that may run outside the ledger, and again after a crash: tools of an
+   * MCP server, or `agent.asTool()`. Other tools without `durable(session).tool()` are refused.
    */
   readonly plainTools?: readonly string[] | "all";
 }
 
 /**
  * An input: text, or items of the SDK. With an `id` a finished input is answered from the record.
- *
  * @example await d.input({ id: "order-4711", text: "Ship order 4711" })
  */
 export type DurableInput =
@@ -40,9 +28,8 @@ export type DurableInput =
   | { readonly id?: string; readonly items: readonly AgentInputItem[] };
 
 /**
- * Declares what a tool does to the world, and how to find out whether it did, as in Holdfast's own `tool`.
- * Without it a tool counts as mutating: an interrupted call of it waits for a person.
- *
+ * Declares what a tool does to the world, and how to find out whether it did, as in Holdfast's own `tool`. An
+ * undeclared tool counts as mutating: an interrupted call of it waits for a person.
  * @example d.tool({ …, verify: async ({ order }) => ((await paid(order)) ? landed("ok") : never()) })
  */
 export interface EffectOptions<Args = never>
@@ -51,11 +38,7 @@ export interface EffectOptions<Args = never>
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<unknown>> | Verdict<unknown>;
 }
 
-/**
- * Options of `durable(session).tool()`: those of the SDK's `tool()`, and what the tool does to the world.
- *
- * @example d.tool({ name: "search", description: "Searches", parameters, execute, effect: "read" })
- */
+/** Options of `durable(session).tool()`: those of the SDK's `tool()`, and what the tool does to the world. */
 export type DurableToolOptions<
   Parameters extends ToolInputParameters = undefined,
   Context = unknown,

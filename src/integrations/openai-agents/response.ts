@@ -1,7 +1,7 @@
 /**
- * A model's response as a message of the session, and back; streams on their way to the SDK. The SDK always
- * gets the response as it is stored. Text and calls are in the message's blocks. The rest of the SDK's items
- * is in its meta, and both together make the items again.
+ * A model's response as a message of the session, and back; streams on their way to the SDK. Text and calls
+ * are in the message's blocks, the rest of the SDK's items in its meta. The SDK always gets the stored
+ * response.
  */
 
 import { type ModelResponse, type StreamEvent, Usage } from "@openai/agents";
@@ -12,7 +12,6 @@ import type { Answer } from "../recorded-turns/index.ts";
 
 type Members = { [name: string]: Json };
 
-/** The stored part of a response beside its text and calls, without the provider's raw response. */
 interface ResponseFacts {
   readonly items: readonly Members[];
   readonly usage: JsonObject;
@@ -66,7 +65,6 @@ function moveToBlocks(item: Members, blocks: Block[]): Members {
   };
 }
 
-/** Rebuilds the response of a stored message. */
 export function responseOf(message: Message): ModelResponse {
   const facts = message.meta?.["response"] as unknown as ResponseFacts;
   const blocks = [...message.blocks];
@@ -135,13 +133,12 @@ interface StreamRecording {
 }
 
 /**
- * Buffers a streamed response on its way to the SDK. Text passes through. Events that mention a call, and
- * the end of the response, wait until the answer is durable, because the end makes the SDK run its tools.
+ * Buffers a streamed response on its way to the SDK. Text passes through. Events that mention a call, and the
+ * end of the response, wait until the answer is durable, because the end makes the SDK run its tools. A
+ * reader that stops early has seen only text, and the question may be asked again.
  *
  *     delta ─▶ passed on ─▶ … ─▶ end of the response ─▶ recorded ─▶ the buffered events ─▶ the stored end
  *                                    └──▶ the stream breaks: nothing is recorded, the reader gets the error
- *
- * A reader that stops early has seen only text. Nothing is recorded, and the question may be asked again.
  */
 export async function* bufferedEvents(
   events: AsyncIterable<StreamEvent>,
@@ -194,7 +191,7 @@ function doneOf(response: ModelResponse, live: Done | undefined): Done {
   };
 }
 
-/** Raw events of the provider may contain a call, or the whole response with its calls. */
+/** Raw events of the provider may contain a call, or the whole response. */
 function mentionsNoCall(event: StreamEvent): boolean {
   if (event.type !== "model") return true;
   const raw = JSON.stringify(event.event) ?? "";

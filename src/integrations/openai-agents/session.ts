@@ -1,11 +1,9 @@
 /**
- * The SDK's session on any Holdfast store, with everything in its interface since 0.20: compaction,
- * corrected calls, and named operations, so that a retry does nothing.
+ * The SDK's session on any Holdfast store.
  *
  * The items are a stream, `openai-agents/<session>`, with one kind of event: drop some items at the end, add
- * others. `addItems` keeps all items, `popItem` all but the last, `clearSession` none. Each is one
- * conditional append, so a crash leaves the list before or after it, and two writers never lose each other's
- * items.
+ * others. Each is one conditional append, so a crash leaves the list before or after it, and two writers
+ * never lose each other's items.
  *
  * The items belong to one incarnation of their session: a session that was removed and made again starts
  * without them. They are removed with it (`Sessions.erase`, `.prune`). If that is interrupted, the
@@ -32,7 +30,6 @@ import { forkWithoutHistory, historyChanged } from "./errors.ts";
 /**
  * A conversation of the SDK on any store: a durable `MemorySession`, for the option `session` of `run()`. To
  * resume a whole program after a crash, use `durable(session).session` instead.
- *
  * @example
  * const session = new HoldfastSession(await open("state.db"), "support-42");
  * await run(agent, "Where is my order?", { session });
@@ -153,10 +150,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     }
   }
 
-  /**
-   * Decides on the cached state first. A refusal, or a change of nothing, is decided again on the stored
-   * state.
-   */
+  /** Decides on the cached state. A refusal, or a change of nothing, is decided again on the stored state. */
   private async change(decide: (state: ItemState) => Change | null): Promise<void> {
     const log = await this.open();
     const { seq } = log.head;
@@ -209,22 +203,15 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   }
 }
 
-/**
- * For `durable`, which resumes the SDK's runs: the items of a run are added once, however often it is
- * resumed.
- */
+/** For `durable`: the items of a run are added once, however often it is resumed. */
 export interface ConversationRuns {
   /** Begins a run. `before`: the number of items before it; null if unknown. */
   begin(name: string, before: number | null): void;
   /** Continues a run that the SDK restores in the middle, from a state of its own. */
   resume(name: string): void;
   countItems(): Promise<number>;
-  /** The items that a run has added. */
   itemsOf(name: string): Promise<Json[]>;
-  /**
-   * Refuses a fork without items whose parent has some: forks do not share items, and must not forget
-   * silently.
-   */
+  /** Refuses a fork without items whose parent has some: forks do not share items. */
   checkHistory(): Promise<void>;
 }
 
@@ -246,15 +233,13 @@ function corrected(item: Json, mutations: readonly SessionHistoryMutation[]): Js
 type Change = Omit<ItemsChanged, "run" | "life">;
 
 /**
- * The current run. A resumed run adds the items that it added before, and those are stored already. If
- * others have added items since it was killed, its remaining items come after theirs, and theirs are not
- * part of its history.
+ * A resumed run adds items that are stored already. If others have added items since it was killed, its
+ * remaining items come after theirs, and theirs are not part of its history.
  */
 interface CurrentRun {
   readonly name: string;
-  /** The number of items when the run first began; null if unknown. */
   readonly before: number | null;
-  /** False until the run adds its first items. Until then `getItems` returns the history before the run. */
+  /** Until the run adds its first items, `getItems` returns the history before it. */
   hasAdded: boolean;
   /** The number of items that the run has added, stored before or not; null until it adds the first. */
   added: number | null;
@@ -266,8 +251,8 @@ function itemsBefore(all: readonly StoredItem[], { name, before }: CurrentRun): 
 }
 
 /**
- * The index, among the run's stored items, of the first item that is added now. A run begins with its input.
- * A run that the SDK restores from a state of its own continues after its stored items.
+ * The index, among the run's stored items, of the first item that is added now. A run begins with its input;
+ * one that the SDK restores from a state of its own continues after its stored items.
  */
 function offsetInRun(all: readonly StoredItem[], { name }: CurrentRun, [first]: readonly Json[]): number {
   const mine = all.filter(({ run }) => run === name);
@@ -277,8 +262,7 @@ function offsetInRun(all: readonly StoredItem[], { name }: CurrentRun, [first]: 
 }
 
 /**
- * Adds the items that are not stored yet. If stored ones differ, the new ones win, unless others have added
- * items since.
+ * Adds what is not stored yet. Where stored items differ, new ones win, unless others have added some since.
  */
 function addToRun(
   all: readonly StoredItem[],
@@ -296,16 +280,6 @@ function addToRun(
   return all.slice(other.at).every(({ run }) => run === name) ? { keep: other.at, add } : null;
 }
 
-/**
- * The items of an OpenAI Agents session as a stream, `openai-agents/<session>`. There is one event: some
- * items at the end go, others come. Adding keeps all, `popItem` keeps all but the last, clearing keeps none.
- * Each is one conditional append, so a crash leaves the list before or the list after, and two writers never
- * lose an item of the other.
- *
- * The items belong to one life of their session: a session that was removed and made again has none of those
- * before it. They are removed with it (`Sessions.erase`, `.prune`), and should that be cut off, the life
- * that stands with them tells.
- */
 interface StoredItem {
   /** The run that added it; null without `durable`. */
   readonly run: string | null;

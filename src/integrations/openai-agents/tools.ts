@@ -1,9 +1,7 @@
 /**
- * The tool half of `durable`: the SDK's function tools, with each call in the ledger of the session.
- *
- * The SDK turns an error of a tool into a text for the model, inside the tool, where no caller sees it. So a
- * durable tool is made from the options of `tool()`, not from its result: an error after the effect started
- * is not a failure.
+ * The tool half of `durable`: the SDK's function tools, with each call in the ledger of the session. The SDK
+ * turns an error of a tool into a text for the model, inside the tool. So a durable tool is made from the
+ * options of `tool()`, not from its result: an error after the effect started is not a failure.
  */
 
 import {
@@ -45,8 +43,7 @@ interface AnyOptions extends EffectOptions {
 const CONTEXT = Symbol.for("holdfast.openai-agents.context");
 
 /**
- * Marks durable tools in their parameters, which the model gets. It is never sent, because JSON has no
- * symbols.
+ * Marks durable tools in their parameters, which the model gets. JSON has no symbols, so it is never sent.
  */
 const DURABLE = Symbol.for("holdfast.openai-agents.durable");
 
@@ -58,9 +55,8 @@ export function plainToolsIn({ tools }: ModelRequest): string[] {
 }
 
 /**
- * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt,
- * the fencing token. Pass the third argument of `execute`.
- *
+ * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt, the
+ * fencing token. Pass the third argument of `execute`.
  * @example execute: ({ order }, _run, details) => pay(order, { idempotencyKey: callContext(details).key })
  */
 export function callContext(details: object | undefined): ExecuteContext {
@@ -164,10 +160,7 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   throw outcomePending(context.turns.session, call.callId, name, outcome.why);
 }
 
-/**
- * Arguments that the ledger cannot store (a lone surrogate, for example) are reported to the model as
- * invalid.
- */
+/** Arguments that the ledger cannot store, such as a lone surrogate, are reported to the model as invalid. */
 function ledgerArgs(written: string, name: string): Json {
   try {
     return copyArgs(argsOf(written), `args of ${name}`);
@@ -239,14 +232,13 @@ async function approvalOf(
   return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
 }
 
-/** Members of a tool's output that may contain bytes, and members that may contain such members. */
 const BYTES = ["data", "fileData"];
 
 const NESTED = ["image", "file"];
 
 /**
  * Encodes the bytes of images and files in a tool's output as base64, so that it can be stored. The SDK
- * accepts both forms and treats them alike. Other bytes stay: the SDK itself would send them as JSON.
+ * treats both forms alike. Other bytes stay: the SDK itself would send them as JSON.
  */
 function storable(output: unknown): unknown {
   if (Array.isArray(output)) return output.map(storable);

@@ -1,6 +1,6 @@
 /**
- * Tool calls of a framework's loop, each through the ledger. The framework runs the calls of an answer one
- * by one or in parallel, whenever it likes; this module makes them one turn again.
+ * Tool calls of a framework's loop, each through the ledger. The framework runs the calls of an answer one by
+ * one or in parallel, whenever it likes; this module makes them one turn again.
  *
  *     the answer is durable ──▶ each call: intent ──▶ effect ──▶ outcome ──▶ results message, checkpoint
  *
@@ -13,16 +13,16 @@
  * | after the last outcome, before the results | all calls return their record; the results are written    |
  *
  * Reads leave no trace before the results are written, and run again until then. Afterwards a read returns
- * what the model was given: the next question may be on record already, and must not change.
+ * what the model was given: the next question may be on record already.
  *
  * A call that waits for a person is not an answer for the model. Frameworks turn an exception of a tool into
  * an answer, so `turns.ts` refuses the next question while a call is open.
  *
- * Approval. A call that needs approval is issued, and its first attempt only asks: it waits for a person,
- * and the record says that it never started. `retry` lets it run as the second attempt; `failed` refuses it;
- * `landed` is no valid answer. From the second attempt on the tool's own `verify` and `idempotent` apply.
- * After a crash between asking and recording that, the outcome is unknown: an earlier version of the program
- * may have run the call without asking.
+ * Approval. The first attempt of a call that needs approval only asks: it waits for a person, and the record
+ * says that it never started. `retry` lets it run as the second attempt; `failed` refuses it; `landed` is no
+ * valid answer. From the second attempt on the tool's own `verify` and `idempotent` apply. After a crash
+ * between asking and recording that, the outcome is unknown: an earlier version of the program may have run
+ * the call.
  *
  * Identical parallel calls share one key. The later ones wait for the first and repeat it.
  */
@@ -62,13 +62,12 @@ export interface RecordedCall {
   /** JSON, as the model wrote it. `tool.input` turns it into what `tool.execute` gets. */
   readonly args: Json;
   readonly signal?: AbortSignal | undefined;
-  /** The reason why a person has to approve the call first; null or absent if no approval is needed. */
+  /** Why a person has to approve the call first; null or absent if no approval is needed. */
   readonly approval?: string | null;
   /** Renders a result for the model and the transcript. Null for the result as it is. */
   readonly render?: (value: Json) => Promise<RenderedResult | null> | RenderedResult | null;
 }
 
-/** A result as the model reads it. */
 export interface RenderedResult {
   readonly content: string | readonly Block[];
   readonly isError?: boolean;
@@ -102,7 +101,6 @@ export class RecordedCalls {
     return outcome;
   }
 
-  /** True if this program has tried to run the call. */
   hasStarted(callId: string): boolean {
     return this.started.has(callId);
   }
@@ -132,10 +130,7 @@ export class RecordedCalls {
     );
   }
 
-  /**
-   * The transcript's result of a call that the ledger does not have: a read, or a call that was closed unrun
-   * because something else was said first. Neither runs again.
-   */
+  /** The transcript's result of a read, or of a call that was closed unrun. Neither runs again. */
   private async writtenOutcome(callId: string): Promise<RecordedOutcome | null> {
     const block = this.state.calls.has(callId) ? null : transcriptResult(this.state, callId);
     if (!block) return null;
@@ -219,10 +214,7 @@ export class RecordedCalls {
     return { kind: "tool_result", callId, content: JSON.stringify(value), meta: { result: "json" } };
   }
 
-  /**
-   * Writes the results once all calls of the message have one. Results of calls that others run come with
-   * the next question.
-   */
+  /** Writes the results once all calls of the message have one. */
   private async finish(callId: string): Promise<void> {
     const message = unfinishedMessage(this.state, callId);
     if (!message) return;
@@ -255,9 +247,8 @@ function resultOf(callId: string, { content, isError, meta }: RenderedResult): T
 }
 
 /**
- * The tool for the first attempt of a call that needs approval: it only asks. Invalid input is refused
- * before a person is asked. If a person has approved the call meanwhile, this is the second attempt, and it
- * runs.
+ * The first attempt of a call that needs approval only asks. Invalid input is refused before that. If a
+ * person has approved the call meanwhile, this is the second attempt, and it runs.
  */
 function askingTool(tool: Tool, why: string, isApproved: () => boolean): Tool {
   const { verify: _verify, idempotent: _idempotent, settleMs: _settleMs, ...rest } = tool;
@@ -272,7 +263,6 @@ function askingTool(tool: Tool, why: string, isApproved: () => boolean): Tool {
   };
 }
 
-/** The assistant message that asked for a call and does not have all its results yet. */
 function unfinishedMessage(state: SessionState, callId: string): Message | null {
   for (const id of state.unfinished) {
     const message = state.messages.findLast((each) => each.id === id);
@@ -281,7 +271,6 @@ function unfinishedMessage(state: SessionState, callId: string): Message | null 
   return null;
 }
 
-/** A call's result in the transcript. */
 function transcriptResult(state: SessionState, callId: string): ToolResultBlock | null {
   for (let at = state.messages.length - 1; at >= 0; at--) {
     for (const block of state.messages[at]?.blocks ?? [])
@@ -290,7 +279,6 @@ function transcriptResult(state: SessionState, callId: string): ToolResultBlock 
   return null;
 }
 
-/** The value that a tool returned, from its result in the transcript. */
 export async function resultValue(session: Session, block: ToolResultBlock): Promise<Json> {
   const call = sessionCore(session).state.calls.get(block.callId);
   const stored = (call?.result ?? block.meta?.["result"]) as CallResult | "json" | null | undefined;
@@ -307,9 +295,9 @@ function textOf({ content }: ToolResultBlock): string {
 }
 
 /**
- * Runs a tool's function. A sub-agent that may not start (no budget left, for example) fails the call if the
- * tool asked for it before its first `await`: then nothing can have happened. Only in the first attempt,
- * because the sub-agent of an earlier attempt may have acted.
+ * Runs a tool's function. A sub-agent that may not start (no budget left) fails the call, if the tool asked
+ * for it before its first `await`: nothing can have happened. Only in the first attempt, because the
+ * sub-agent of an earlier attempt may have acted.
  */
 export async function executeWithChild(
   context: ExecuteContext,
@@ -331,21 +319,16 @@ export async function executeWithChild(
   return running;
 }
 
-/**
- * Runs a recorded call to an outcome, if one can be found. False if the tool refuses the call's arguments.
- */
+/** Runs a recorded call to an outcome. False if the tool refuses the call's arguments. */
 export type ResumeCall = (call: Call) => Promise<boolean>;
 
 /**
- * Calls that another run of the session left without an outcome, because its process was killed. They must
- * be settled before the next question, and their own run may never come back. So the tools of this program
- * resume them: verify, repeat with the same key, or ask a person.
+ * Calls that another run of the session left without an outcome, because its process was killed. Their own
+ * run may never come back, so the tools of this program resume them before the next question. Not among them:
+ * calls that this program's framework runs itself, and calls made with `session.call`.
  *
  *     a tool of that name is registered ──▶ resumed, with the recorded arguments
  *     it refuses the arguments, or there is none ──▶ a person, or a program that has the tool
- *
- * Not among them: calls that this program's framework runs itself, and calls made with `session.call`, whose
- * callers resume them.
  */
 export class PendingCalls {
   private readonly session: Session;
@@ -394,9 +377,7 @@ export class PendingCalls {
   }
 }
 
-/**
- * Stands for a registered tool that refused a call's arguments, so that a person reads this as the reason.
- */
+/** Stands for a registered tool that refused a call's arguments: a person reads this as the reason. */
 function refusingTool(name: string): Tool {
   const issues = [{ message: "the tool refuses it" }];
   return {

@@ -1,5 +1,3 @@
-/** Reasons for not asking a question, or for not storing an answer. */
-
 import { HoldfastError } from "../../model/errors.ts";
 import type { Session } from "../../session/index.ts";
 
@@ -22,7 +20,6 @@ export function callsPending({ id, openCalls }: Session, lacksTools = false): Ho
   );
 }
 
-/** For a tool whose call has no outcome. */
 export function outcomePending(
   { id, openCalls }: Session,
   callId: string,

@@ -55,7 +55,6 @@ export function checkNotCompacted(session: Session, prompt: string): void {
   if (sessionCore(session).state.messageIds.has(prompt)) throw runCompacted(session.id, prompt);
 }
 
-/** A prompt's identity as it is stored with a turn. */
 export interface PromptMark {
   readonly count: number;
   readonly digest: string;
@@ -63,10 +62,8 @@ export interface PromptMark {
 
 /**
  * Decides when two prompts are the same: a chain of hashes over the prompt's items. One hash and a count are
- * stored per turn, however long the prompt is. The hashes of two turns still show whether a difference lies
- * in their common part.
- *
- * The order of members, undefined members, and a URL as object or text make no difference. Bytes count by
+ * stored per turn. The hashes of two turns still show whether a difference lies in their common part. The
+ * order of members, undefined members, and a URL as object or text make no difference. Bytes count by
  * content.
  */
 export class PromptIdentity {
@@ -84,7 +81,6 @@ export class PromptIdentity {
     return this.mark.count === mark.count && this.mark.digest === mark.digest;
   }
 
-  /** True if this prompt begins with that whole prompt. */
   startsWith(mark: PromptMark): boolean {
     return this.chain[mark.count] === mark.digest;
   }

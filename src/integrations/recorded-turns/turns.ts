@@ -1,15 +1,11 @@
 /**
  * Model answers of a framework's loop, each recorded before the framework sees it and replayed from the
- * record afterwards.
+ * record afterwards. This is the model's half of a durable program; `calls.ts` is the tools' half.
  *
- * Durable tools alone are not enough. A program that is run again asks its model again. The model answers in
- * other words with other call ids, and the charge happens twice. So the framework's model and its tools are
- * made durable together. This is the model's half; `calls.ts` is the tools' half.
- *
- * A run is what is resumed as one: one execution of a program, or one prompt of a conversation. A turn is
- * one question to the model and its answer. It has a position in its run, and is stored as an assistant
- * message whose id follows from run and position. The cursor is the position of the next turn. A new handle
- * starts at 0, so a restarted program meets the recorded turns in order.
+ * A run is what is resumed as one: one execution of a program, or one prompt of a conversation. A turn is one
+ * question to the model and its answer. It has a position in its run, and is stored as an assistant message
+ * whose id follows from run and position. The cursor is the position of the next turn. A new handle starts at
+ * 0, so a restarted program meets the recorded turns in order.
  *
  *     prompt at the cursor ──▶ on record, same prompt ──▶ replayed, cursor + 1
  *                          ──▶ on record, another prompt ──▶ PROMPT_DIVERGED, the model is not asked
@@ -19,13 +15,11 @@
  *                                              └──▶ the model fails: nothing is written, the cursor stays
  *
  * Invariants:
- *  - The framework gets an answer as it is stored, the first time as well as on a replay: the same bytes,
- *    the same call ids.
+ *  - The framework gets an answer as it is stored, the first time as well as on a replay.
  *  - There is at most one answer for each run and position. The message id decides, in the commit. Two
  *    askers for one position (the framework's own retry, an aborted stream that finishes late) both get the
  *    answer stored first.
- *  - No call can start before the answer that asks for it is durable, because the framework has not seen the
- *    answer.
+ *  - No call can start before the answer that asks for it is durable.
  *  - There is no new question while a call is open, because its outcome belongs into that question.
  *
  * | crash                                     | on resume                                                  |
@@ -37,11 +31,9 @@
  *
  * Repeated questions. A new question may have a prompt that an earlier turn of the run answered. After a
  * failed turn it is a retry, and a retry is a resume: the cursor moves back to that earlier turn. Otherwise
- * it asks for a second opinion, and is refused as PROMPT_DIVERGED. A second opinion needs a run of its own,
- * because after a crash it would look like a retry.
+ * it asks for a second opinion, and is refused as PROMPT_DIVERGED: after a crash it would look like a retry.
  *
- * A handle works on one run and one question at a time. A second question is refused unless the first was
- * aborted.
+ * A handle works on one run and one question at a time, unless the first question was aborted.
  */
 
 import { failpoint } from "../../failpoint.ts";
@@ -79,9 +71,7 @@ import {
 import { callsPending, promptDiverged, questionAbandoned, questionRepeated, runCompacted } from "./errors.ts";
 import { PromptIdentity, type PromptMark } from "./prompts.ts";
 
-/**
- * A model's answer, as it is stored. The integration must be able to rebuild the framework's answer from it.
- */
+/** A model's answer, as it is stored. The framework's answer must be rebuildable from it. */
 export interface Answer {
   readonly blocks: readonly Block[];
   readonly meta?: JsonObject;
@@ -89,16 +79,11 @@ export interface Answer {
 }
 
 export interface Question {
-  /** The prompt as the framework passes it to a model, one item per message. It identifies the question. */
+  /** One item per message, as the framework passes it to a model. It identifies the question. */
   readonly prompt: readonly unknown[];
-  /**
-   * User messages in the prompt that the transcript lacks: stored with the answer. Not called for a replay.
-   */
+  /** User messages in the prompt that the transcript lacks: stored with the answer. */
   readonly newMessages?: (position: number) => Promise<readonly MessageInput[]> | readonly MessageInput[];
-  /**
-   * The prompt's results of calls that did not go through the ledger: refused by the framework, or run
-   * elsewhere. Called only if the transcript lacks such results.
-   */
+  /** Results of calls that did not go through the ledger: refused by the framework, or run elsewhere. */
   readonly outsideResults?: (
     message: Message,
   ) => Promise<readonly ToolResultBlock[]> | readonly ToolResultBlock[];
@@ -112,16 +97,12 @@ export interface Turn {
   readonly position: number;
   /** The stored answer, to be replayed instead of asking; null for a new question. */
   readonly recorded: Message | null;
-  /**
-   * Makes the answer durable and returns the stored one, which may be an earlier answer to the same
-   * question.
-   */
+  /** Makes the answer durable. Returns the stored one, maybe an earlier answer to the same question. */
   record(answer: Answer): Promise<Message>;
   /** Gives the position back to the next question. */
   failed(): void;
 }
 
-/** Marks the question in flight. */
 interface Ticket {
   readonly signal: AbortSignal | undefined;
 }
@@ -146,7 +127,6 @@ export class RecordedTurns {
     this.begin(options.run ?? "main");
   }
 
-  /** The name of the current run. */
   get run(): string {
     return this.currentRun;
   }
@@ -173,10 +153,7 @@ export class RecordedTurns {
     this.cursor = Math.max(this.cursor, position);
   }
 
-  /**
-   * Starts the next question. Throws, before the model is asked, if it does not fit the record or may not be
-   * asked.
-   */
+  /** Starts the next question. Throws, before the model is asked, if it may not be asked. */
   async next(question: Question): Promise<Turn> {
     this.checkIdle();
     const identity = new PromptIdentity(question.prompt);
@@ -213,20 +190,16 @@ export class RecordedTurns {
     }
   }
 
-  /** Runs one call of an answer through the ledger. */
   call(call: RecordedCall): Promise<RecordedOutcome> {
     return this.calls.run(call);
   }
 
-  /** Registers a tool of this program for calls that another run left without an outcome. */
+  /** For calls that another run left without an outcome. */
   registerTool(name: string, resume: ResumeCall): void {
     this.pending.registerTool(name, resume);
   }
 
-  /**
-   * Gives every call of an unfinished message a result, so that a new prompt can follow. Refused while one
-   * is open.
-   */
+  /** Gives every call of an unfinished message a result. Refused while one is open. */
   async finish(): Promise<void> {
     const { session, pending } = this;
     if (!session.unfinished) return;
@@ -344,10 +317,7 @@ export class RecordedTurns {
     this.cursor = Math.max(this.cursor, mark.position + 1);
   }
 
-  /**
-   * Stores an answer, unless the question was aborted and asked again (`isCurrent` is false): then the later
-   * one counts.
-   */
+  /** An aborted question that was asked again (`isCurrent` is false) stores nothing. */
   private async store(
     question: Question,
     answer: Answer,
@@ -389,10 +359,7 @@ export class RecordedTurns {
     return stored;
   }
 
-  /**
-   * Every call needs a result before the conversation continues. A call that never ran gets a result that
-   * says so.
-   */
+  /** Every call needs a result before the conversation continues, also one that never ran. */
   private missingResults(
     state: SessionState,
     outside: readonly ToolResultBlock[],
