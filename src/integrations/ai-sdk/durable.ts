@@ -10,8 +10,7 @@ import { type MessageInput, type Session, sessionCore } from "../../session/inde
 import {
   appendPrompt,
   appendQueued,
-  checkNotCompacted,
-  checkSameText,
+  findPrompt,
   RecordedTurns,
   resultValue,
 } from "../recorded-turns/index.ts";
@@ -100,12 +99,9 @@ async function findOrAppendPrompt(
   const id = typeof prompt === "string" ? undefined : prompt.id;
   const message = await promptMessage(session, prompt);
   if (id !== undefined) {
-    const hasId = (each: { readonly id: string }): boolean => each.id === id;
-    const known = session.messages.findLast(hasId);
-    const stored = (known ?? session.prompts.find(hasId))?.blocks;
-    if (stored) checkSameText(session, id, comparableText(message.blocks), comparableText(stored));
+    const text = comparableText(message.blocks);
+    const known = findPrompt(session, id, text, ({ blocks }) => comparableText(blocks));
     if (known) return known;
-    checkNotCompacted(session, id);
     checkRunName(session, id);
   }
   const unanswered = id === undefined ? findUnanswered(session, message) : undefined;

@@ -1,16 +1,6 @@
 import { HoldfastError } from "../../model/errors.ts";
 import type { GenerateResult } from "./sdk-types.ts";
 
-/**
- * Thrown by a durable tool: the ledger records that the call did not happen, and why. The SDK reports it to
- * the model.
- *
- * @example if (part.type === "tool-error" && part.error instanceof ToolCallFailed) log(part.error.message);
- */
-export class ToolCallFailed extends Error {
-  override readonly name = "ToolCallFailed";
-}
-
 /** `status`: what has happened so far. */
 export function outsideLedger(tools: readonly { readonly name: string }[], status: string): HoldfastError {
   const names = tools.map(({ name }) => name);
@@ -28,12 +18,6 @@ export function outsideLedger(tools: readonly { readonly name: string }[], statu
   );
 }
 
-export function noArtifacts(): never {
-  throw new HoldfastError("INPUT_INVALID", "a message has a file, and there is no store for its bytes", {
-    hint: "Pass the Holdfast of the session: fromAiSdk(model, { artifacts: holdfast }).",
-  });
-}
-
 export function badFinish(modelId: string, { finishReason }: GenerateResult): Error {
   const error = new Error(
     `${modelId} ended its answer with an error: ${finishReason.raw ?? "no reason given"}`,
@@ -41,9 +25,7 @@ export function badFinish(modelId: string, { finishReason }: GenerateResult): Er
   return Object.assign(error, { retryable: true });
 }
 
-/**
- * Makes an Error of a stream's error part, which may be any object: some providers pass on the wire's JSON.
- */
+/** A stream's error part may be any object: some providers pass on the wire's JSON. */
 export function streamError(given: unknown): Error {
   if (given instanceof Error) return given;
   const { error: inner, ...outer } = Object(given) as Members;

@@ -1,11 +1,10 @@
-/**
- * `holdfast/ai-sdk`: any provider's model for `session.run`, and `durable` for programs with the SDK's loop.
- */
+/** `holdfast/ai-sdk`: any provider's model for `session.run`, and `durable` for the SDK's own loop. */
 
+export type { Artifacts } from "../artifacts.ts";
 export type { Price, PriceTable } from "../prices.ts";
+export { callContext, ToolCallFailed } from "../recorded-turns/index.ts";
 export { type Durable, durable } from "./durable.ts";
-export { ToolCallFailed } from "./errors.ts";
-export { type Artifacts, fromModelMessages, toModelMessages } from "./messages.ts";
+export { fromModelMessages, toModelMessages } from "./messages.ts";
 export { fromAiSdk } from "./model.ts";
 export type {
   DurableOptions,
@@ -14,4 +13,3 @@ export type {
   ToolDeclaration,
   ToolDeclarations,
 } from "./options.ts";
-export { callContext } from "./tools.ts";

@@ -16,17 +16,8 @@ import type {
   ToolResultBlock,
 } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
+import type { Artifacts } from "../artifacts.ts";
 import type { ModelMessage } from "./sdk-types.ts";
-
-/**
- * The store for the bytes of files. A `Holdfast` is one.
- *
- * @example await fromModelMessages(messages, holdfast);
- */
-export interface Artifacts {
-  putArtifact(bytes: Uint8Array): Promise<string>;
-  getArtifact(hash: string): Promise<Uint8Array>;
-}
 
 /**
  * Converts the SDK's messages for `session.append`. Files and images become artifacts.
@@ -135,9 +126,7 @@ function completed(part: Part, block: Block, { byId, failed }: Calls): Part {
   };
 }
 
-/**
- * Providers refuse a conversation over arguments that are not an object: those of failed calls are left out.
- */
+/** Providers refuse arguments that are not an object, so those of failed calls are left out. */
 function inputOf({ id, args, meta }: ToolCallBlock, failed: ReadonlySet<string>): Json {
   if (typeof args === "object" && args !== null && !Array.isArray(args)) return args;
   const isJson = typeof args !== "string" || sdkExtra(meta)["input"] !== args;

@@ -19,17 +19,11 @@ import {
   type ModelResponse,
   sessionCore,
 } from "../../session/index.ts";
+import { type Artifacts, noArtifacts } from "../artifacts.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
-import { badFinish, incompleteCall, noArtifacts, streamError } from "./errors.ts";
-import {
-  type Artifacts,
-  comparableText,
-  fromModelMessage,
-  type Part,
-  resultBlock,
-  toModelMessages,
-} from "./messages.ts";
+import { badFinish, incompleteCall, streamError } from "./errors.ts";
+import { comparableText, fromModelMessage, type Part, resultBlock, toModelMessages } from "./messages.ts";
 import type { FromAiSdkOptions } from "./options.ts";
 import { answerOf, bufferedStream, responseOf, StreamedResponse, streamOf } from "./response.ts";
 import type {
@@ -42,7 +36,7 @@ import type {
 } from "./sdk-types.ts";
 import { type CallErrors, checkCallsMarked, withoutMarks } from "./tools.ts";
 
-const NO_ARTIFACTS: Artifacts = { putArtifact: noArtifacts, getArtifact: noArtifacts };
+const NO_ARTIFACTS = noArtifacts("fromAiSdk(model, { artifacts: holdfast })");
 
 /**
  * Makes any provider's model usable in `session.run`. Reasoning goes back to its provider with its
@@ -170,7 +164,10 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
       const turn = await nextTurn(options, context);
       try {
         if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts), request);
-        const result = checked(await inner.doGenerate(withStop(options, turns)), request);
+        const result = checked(
+          await inner.doGenerate({ ...options, abortSignal: turns.signalWith(options.abortSignal) }),
+          request,
+        );
         if (result.finishReason.unified === "error") {
           turn.failed();
           return result;
@@ -191,7 +188,10 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
       try {
         if (turn.recorded)
           return { stream: replay(checked(await responseOf(turn.recorded, artifacts), request)) };
-        const result = await inner.doStream(withStop(options, turns));
+        const result = await inner.doStream({
+          ...options,
+          abortSignal: turns.signalWith(options.abortSignal),
+        });
         const record = async (whole: GenerateResult): Promise<GenerateResult> =>
           responseOf(
             await turn.record(await answerOf(checked(whole, request), artifacts, pricing)),
@@ -236,17 +236,6 @@ function isAboutOpenCalls(error: unknown): boolean {
 
 function stateOf(turns: RecordedTurns): SessionState {
   return sessionCore(turns.session).state;
-}
-
-/** Aborts the model call when the session is lost or closed. */
-function withStop(options: CallOptions, { session }: RecordedTurns): CallOptions {
-  const { abortSignal } = options;
-  return {
-    ...options,
-    abortSignal: abortSignal
-      ? AbortSignal.any([sessionCore(session).stop, abortSignal])
-      : sessionCore(session).stop,
-  };
 }
 
 /** Adds headers and bodies of the live exchange, which are not stored. */

@@ -1,6 +1,6 @@
 import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
+import type { Artifacts } from "../artifacts.ts";
 import type { PriceTable } from "../prices.ts";
-import type { Artifacts } from "./messages.ts";
 import type {
   CallOptions,
   InferToolInput,
@@ -73,9 +73,7 @@ export interface FromAiSdkOptions {
   readonly stream?: boolean;
   /** US dollars per million tokens, by model id, for budgets in dollars. */
   readonly prices?: PriceTable;
-  /**
-   * The store for files of messages and answers: the `Holdfast` of the session. Required if there are any.
-   */
+  /** The store for files of messages and answers: the `Holdfast` of the session. */
   readonly artifacts?: Artifacts;
   /** Settings passed to the provider with every call: temperature, thinking, cache control, headers. */
   readonly settings?: Omit<CallOptions, "prompt" | "tools" | "abortSignal" | "includeRawChunks">;

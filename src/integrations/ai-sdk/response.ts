@@ -5,19 +5,11 @@
 
 import type { Json } from "../../model/json.ts";
 import type { Block, JsonObject, Message } from "../../model/session/index.ts";
+import type { Artifacts } from "../artifacts.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
-import type { Answer } from "../recorded-turns/index.ts";
+import { type Answer, argsOf } from "../recorded-turns/index.ts";
 import { endedEarly } from "./errors.ts";
-import {
-  type Artifacts,
-  loadData,
-  type Part,
-  partOf,
-  sdkExtra,
-  sdkMeta,
-  storeData,
-  toJson,
-} from "./messages.ts";
+import { loadData, type Part, partOf, sdkExtra, sdkMeta, storeData, toJson } from "./messages.ts";
 import type { Content, FinishReason, GenerateResult, StreamPart, StreamResult, Usage } from "./sdk-types.ts";
 
 /** Without headers and bodies, which may contain secrets. */
@@ -81,16 +73,6 @@ function toolCallBlock(part: Extract<Content, { type: "tool-call" }>, extra: Jso
   const dynamic = part.dynamic === undefined ? {} : { dynamic: part.dynamic };
   const meta = sdkMeta({ ...extra, ...raw, ...dynamic });
   return { kind: "tool_call", id: part.toolCallId, name: part.toolName, args, ...meta };
-}
-
-/** Invalid JSON stays text: the SDK reports it to the model, and the call is not run. */
-function argsOf(input: string): Json {
-  if (input.trim() === "") return {};
-  try {
-    return JSON.parse(input) as Json;
-  } catch {
-    return input;
-  }
 }
 
 export async function responseOf(message: Message, artifacts: Artifacts): Promise<GenerateResult> {

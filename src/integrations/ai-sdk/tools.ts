@@ -1,6 +1,6 @@
 /** The tool half of `durable`: the SDK's tools, with each call in the ledger of the session. */
 
-import { type ExecuteContext, type StandardSchema, type Tool, validate } from "../../ledger/index.ts";
+import { type StandardSchema, type Tool, validate } from "../../ledger/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { canonicalText, type Json } from "../../model/json.ts";
 import {
@@ -13,15 +13,19 @@ import {
   type ToolCallBlock,
 } from "../../model/session/index.ts";
 import { sessionCore } from "../../session/index.ts";
+import type { Artifacts } from "../artifacts.ts";
 import {
-  executeWithChild,
+  approvalReason,
+  CONTEXT,
+  ledgerTool,
   outcomePending,
   type RecordedOutcome,
   type RecordedTurns,
   type RenderedResult,
+  ToolCallFailed,
 } from "../recorded-turns/index.ts";
-import { outsideLedger, ToolCallFailed } from "./errors.ts";
-import { type Artifacts, resultBlock, sdkExtra, toJson, toModelMessages } from "./messages.ts";
+import { outsideLedger } from "./errors.ts";
+import { resultBlock, sdkExtra, toJson, toModelMessages } from "./messages.ts";
 import type { ToolDeclaration, ToolDeclarations } from "./options.ts";
 import type { CallOptions, GenerateResult, ModelMessage, ToolSet } from "./sdk-types.ts";
 
@@ -48,21 +52,6 @@ type AnyTool = {
 };
 
 type Output = { readonly type: string; readonly value?: unknown };
-
-const CONTEXT = Symbol.for("holdfast.ai-sdk.context");
-
-/**
- * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt, the
- * fencing token. Pass the options that `execute` got.
- * @example execute: ({ order }, options) => pay(order, { idempotencyKey: callContext(options).key })
- */
-export function callContext(options: object): ExecuteContext {
-  const context = (options as { [CONTEXT]?: ExecuteContext })[CONTEXT];
-  if (context) return context;
-  throw new HoldfastError("INPUT_INVALID", "callContext was called outside a durable tool", {
-    hint: "Pass the tool through durable(session).tools(), and the options of its execute to callContext.",
-  });
-}
 
 export function durableTools<Tools extends ToolSet>(
   tools: Tools,
@@ -152,7 +141,15 @@ async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Pro
   // A call with an outcome needs no approval any more. One without still does: it may never have started.
   const approval = known && !isOpen(known.status) ? null : await approvalOf(run, context);
   return turns.call({
-    tool: ledgerTool(run, approval !== null || known !== undefined),
+    tool: ledgerTool({
+      name: run.name,
+      description: tool.description ?? run.name,
+      declaration: run.declaration as Partial<Tool>,
+      input,
+      mustRecord: approval !== null || known !== undefined,
+      execute: async (parsed, own) =>
+        lastOf(await tool.execute(parsed, { ...options, abortSignal: own.signal, [CONTEXT]: own })),
+    }),
     callId,
     args,
     signal: options.abortSignal,
@@ -165,32 +162,6 @@ async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Pro
       return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies RenderedResult;
     },
   });
-}
-
-/**
- * The ledger's tool for one call. `execute` and `verify` get the input as the SDK parsed it. `mustRecord`: a
- * person has to approve the call, or the ledger has it, so it is recorded even if it only reads.
- */
-function ledgerTool({ name, tool, declaration, input, options }: ToolRun, mustRecord: boolean): Tool {
-  const parsed: StandardSchema<unknown, unknown> = {
-    "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
-  };
-  const isRecordedRead = mustRecord && declaration.effect === "read";
-  const effect = isRecordedRead ? "mutate" : (declaration.effect ?? "mutate");
-  return {
-    ...(declaration as Partial<Tool>),
-    ...(isRecordedRead && { dedupe: "call", idempotent: true }),
-    name,
-    description: tool.description ?? name,
-    effect,
-    input: parsed,
-    execute: async (args: unknown, context: ExecuteContext) => {
-      const result = await executeWithChild(context, (own) =>
-        tool.execute(args, { ...options, abortSignal: own.signal, [CONTEXT]: own }),
-      );
-      return lastOf(result);
-    },
-  };
 }
 
 /** A tool may yield preliminary results; the last one counts. */
@@ -208,7 +179,7 @@ async function approvalOf(
   const { needsApproval } = tool;
   if (context.approvals === "sdk" || !needsApproval) return null;
   const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : true;
-  return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
+  return approvalReason(name, isNeeded);
 }
 
 /**

@@ -49,12 +49,6 @@ export class AnthropicCallFailed extends Error {
   }
 }
 
-export function noArtifacts(): never {
-  throw new HoldfastError("INPUT_INVALID", "a message has a file, and there is no store for its bytes", {
-    hint: "Pass the Holdfast of the session: fromAnthropic(client, model, { artifacts: holdfast }).",
-  });
-}
-
 /** Not retryable: the same question would most likely be paused as often again, and each time costs money. */
 export function pausedTooOften(model: string, pauses: number): AnthropicCallFailed {
   const problem = `Anthropic: ${model} paused its turn ${pauses} times in a row and did not end it.`;

@@ -1,7 +1,8 @@
 /** `holdfast/anthropic`: Anthropic's Messages API as the model of a session, and its message format. */
 
+export type { Artifacts } from "../artifacts.ts";
 export type { Price, PriceTable } from "../prices.ts";
 export { AnthropicCallFailed } from "./errors.ts";
-export { type Artifacts, fromAnthropicMessages, toAnthropicMessages } from "./messages.ts";
+export { fromAnthropicMessages, toAnthropicMessages } from "./messages.ts";
 export { fromAnthropic } from "./model.ts";
 export type { FromAnthropicOptions } from "./options.ts";

@@ -8,18 +8,9 @@ import type Anthropic from "@anthropic-ai/sdk";
 import type { Json } from "../../model/json.ts";
 import type { Block, FileBlock, JsonObject, Message } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
+import type { Artifacts } from "../artifacts.ts";
 
 type MessageParam = Anthropic.MessageParam;
-
-/**
- * The store for the bytes of images and documents. A `Holdfast` is one.
- *
- * @example await fromAnthropicMessages(params, holdfast);
- */
-export interface Artifacts {
-  putArtifact(bytes: Uint8Array): Promise<string>;
-  getArtifact(hash: string): Promise<Uint8Array>;
-}
 
 /**
  * Converts a session's messages to the parameters of `messages.create`. Tool results become part of a user

@@ -4,10 +4,10 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { sleep } from "../../ledger/index.ts";
 import type { JsonObject } from "../../model/session/index.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
+import { type Artifacts, noArtifacts } from "../artifacts.ts";
 import { amountsOf } from "../prices.ts";
-import { AnthropicCallFailed, noArtifacts, pausedTooOften, refuseIncompleteCall } from "./errors.ts";
+import { AnthropicCallFailed, pausedTooOften, refuseIncompleteCall } from "./errors.ts";
 import {
-  type Artifacts,
   anthropicMeta,
   blockOf,
   currentContainer,
@@ -25,7 +25,7 @@ const PAUSE_LIMIT = 8;
 
 const RETRY_AFTER_LIMIT_MS = 60_000;
 
-const NO_ARTIFACTS: Artifacts = { putArtifact: noArtifacts, getArtifact: noArtifacts };
+const NO_ARTIFACTS = noArtifacts("fromAnthropic(client, model, { artifacts: holdfast })");
 
 /**
  * Makes a model of Anthropic's Messages API usable in `session.run`. Thinking blocks are sent back unchanged.

@@ -1,6 +1,6 @@
 import type Anthropic from "@anthropic-ai/sdk";
+import type { Artifacts } from "../artifacts.ts";
 import type { PriceTable } from "../prices.ts";
-import type { Artifacts } from "./messages.ts";
 
 /** How `fromAnthropic` asks, and what an answer costs. */
 export interface FromAnthropicOptions {
@@ -10,8 +10,6 @@ export interface FromAnthropicOptions {
   readonly prices?: PriceTable;
   /** The store for images and documents: the `Holdfast` of the session. Required if there are any. */
   readonly artifacts?: Artifacts;
-  /**
-   * Parameters sent with every request: `max_tokens` (default 8192), `thinking`, `tool_choice`, more tools.
-   */
+  /** Parameters of every request: `max_tokens` (default 8192), `thinking`, `tool_choice`, more tools. */
   readonly params?: Partial<Omit<Anthropic.MessageCreateParamsNonStreaming, "messages" | "model" | "stream">>;
 }

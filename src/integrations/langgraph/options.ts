@@ -4,13 +4,9 @@ import type { Json } from "../../model/json.ts";
 
 /** How a `HoldfastSaver` saves values, and how long it keeps threads. */
 export interface HoldfastSaverOptions {
-  /**
-   * Turns values into bytes. Default: `ExactSerializer`, which refuses what would not come back as it was.
-   */
+  /** Turns values into bytes. Default: `ExactSerializer`. */
   readonly serde?: SerializerProtocol;
-  /**
-   * How long a thread lives after its last write. Then `removeExpired()` may remove it. Default: for ever.
-   */
+  /** How long a thread lives after its last write, until `removeExpired()` removes it. Default: for ever. */
   readonly ttlMs?: number | null;
   /** How many threads stay in memory. Default: 100. */
   readonly threadsInMemory?: number;

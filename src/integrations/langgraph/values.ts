@@ -42,9 +42,7 @@ export type EncodedValue =
 /** Elements `from` up to but not including `to` of the earlier list, or new elements. */
 export type Segment = readonly [from: number, to: number] | { readonly add: readonly Part[] };
 
-/**
- * How a channel's value differs from the one at checkpoint `of`, or from nothing; `as`: it equals that one.
- */
+/** How a channel's value differs from the one at checkpoint `of`, or from nothing. `as`: not at all. */
 export type Change =
   | { readonly as: string }
   | { readonly value: Part }

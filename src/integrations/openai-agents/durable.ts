@@ -9,13 +9,7 @@ import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@
 import type { Json } from "../../model/json.ts";
 import { type Message, toolCalls } from "../../model/session/index.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
-import {
-  appendPrompt,
-  checkNotCompacted,
-  checkSameText,
-  queuedWith,
-  RecordedTurns,
-} from "../recorded-turns/index.ts";
+import { appendPrompt, findPrompt, queuedWith, RecordedTurns } from "../recorded-turns/index.ts";
 import { comparableText, itemsOf, messageOf, textItem } from "./messages.ts";
 import { durableModel, type ModelContext } from "./model.ts";
 import type { DurableInput, DurableOptions, DurableToolOptions } from "./options.ts";
@@ -24,9 +18,7 @@ import { durableTool, type ToolContext } from "./tools.ts";
 
 /** The durable model, tools, input and session. Use them together in every `run()` of a program. */
 export interface Durable {
-  /**
-   * Wraps a model, given by name or as the SDK's object: each response is recorded before the SDK sees it.
-   */
+  /** Wraps a model, by name or as an object: each response is recorded before the SDK sees it. */
   model(model: Model | string): Model;
   /** Makes a tool like the SDK's `tool()`, with each call in the ledger. Default `effect`: `mutate`. */
   tool<Parameters extends ToolInputParameters = undefined, Context = unknown>(
@@ -109,12 +101,8 @@ async function findOrAppendInput(
   const items = inputItems(input);
   const text = comparableText(items);
   if (id !== undefined) {
-    const hasId = (each: { readonly id: string }): boolean => each.id === id;
-    const known = session.messages.findLast(hasId);
-    const stored = known ?? session.prompts.find(hasId);
-    if (stored) checkSameText(session, id, text, comparableText(itemsOf(stored)));
+    const known = findPrompt(session, id, text, (stored) => comparableText(itemsOf(stored)));
     if (known) return known;
-    checkNotCompacted(session, id);
   }
   const last = session.messages.findLast(isInput);
   if (id === undefined && last && comparableText(itemsOf(last)) === text) {

@@ -1,15 +1,5 @@
 import { HoldfastError } from "../../model/errors.ts";
 
-/**
- * Thrown by a durable tool: the ledger records that the call did not happen, and why. The tool's
- * `errorFunction` reports it to the model.
- *
- * @example errorFunction: (_run, error) => (error instanceof ToolCallFailed ? error.message : "Try again.")
- */
-export class ToolCallFailed extends Error {
-  override readonly name = "ToolCallFailed";
-}
-
 /** An answer that calls such a tool would repeat its effect after a crash. */
 export function outsideLedger(names: readonly string[]): HoldfastError {
   const subject = names.length === 1 ? `tool ${names[0]} was` : `tools ${names.join(", ")} were`;

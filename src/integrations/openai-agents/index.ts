@@ -1,8 +1,7 @@
 /** `holdfast/openai-agents`: the SDK's session on any store, and `durable` for programs with its `run()`. */
 
 export type { Price, PriceTable } from "../prices.ts";
+export { callContext, ToolCallFailed } from "../recorded-turns/index.ts";
 export { type Durable, durable } from "./durable.ts";
-export { ToolCallFailed } from "./errors.ts";
 export type { DurableInput, DurableOptions, DurableToolOptions, EffectOptions } from "./options.ts";
 export { HoldfastSession } from "./session.ts";
-export { callContext } from "./tools.ts";

@@ -17,7 +17,7 @@ import {
   Usage,
 } from "@openai/agents";
 import type { Message, ToolResultBlock } from "../../model/session/index.ts";
-import { type MessageInput, sessionCore } from "../../session/index.ts";
+import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
 import { outsideLedger } from "./errors.ts";
@@ -49,12 +49,16 @@ export function durableModel(model: Model | string, context: ModelContext): Mode
     if (callId !== null) context.moveAfter(callId);
     return turns.next(questionOf(request, context));
   };
+  const live = (request: ModelRequest): ModelRequest => ({
+    ...request,
+    signal: turns.signalWith(request.signal),
+  });
   return {
     getResponse: async (request) => {
       const turn = await next(request);
       if (turn.recorded) return responseOf(turn.recorded);
       try {
-        const response = await (await inner()).getResponse(withStop(request, turns));
+        const response = await (await inner()).getResponse(live(request));
         const stored = responseOf(await turn.record(answerOf(response, name, prices)));
         const { requestId, providerData, rawUsage } = response;
         return {
@@ -80,7 +84,7 @@ export function durableModel(model: Model | string, context: ModelContext): Mode
       };
       let events: AsyncIterable<StreamEvent>;
       try {
-        events = (await inner()).getStreamedResponse(withStop(request, turns));
+        events = (await inner()).getStreamedResponse(live(request));
       } catch (error) {
         turn.failed();
         throw error;
@@ -107,15 +111,6 @@ interface RecordedEnd {
   readonly id: string;
   readonly usage: object;
   readonly output: readonly unknown[];
-}
-
-/** Aborts the model call when the session is lost or closed. */
-function withStop(request: ModelRequest, { session }: RecordedTurns): ModelRequest {
-  const { signal } = request;
-  return {
-    ...request,
-    signal: signal ? AbortSignal.any([sessionCore(session).stop, signal]) : sessionCore(session).stop,
-  };
 }
 
 function questionOf(request: ModelRequest, context: ModelContext): Question {

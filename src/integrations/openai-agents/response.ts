@@ -8,7 +8,7 @@ import { type ModelResponse, type StreamEvent, Usage } from "@openai/agents";
 import { copyJson, type Json } from "../../model/json.ts";
 import type { Block, JsonObject, Message } from "../../model/session/index.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
-import type { Answer } from "../recorded-turns/index.ts";
+import { type Answer, argsOf } from "../recorded-turns/index.ts";
 
 type Members = { [name: string]: Json };
 
@@ -102,16 +102,6 @@ function hasText(part: Members): boolean {
 
 function typeOf(item: Members): string {
   return String(item["type"] ?? "message");
-}
-
-/** Invalid JSON stays text: the SDK reports it to the model, and the call is not run. */
-export function argsOf(written: string): Json {
-  if (written.trim() === "") return {};
-  try {
-    return JSON.parse(written) as Json;
-  } catch {
-    return written;
-  }
 }
 
 function tokensOf(usage: Usage): TokenCount {

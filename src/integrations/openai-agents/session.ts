@@ -261,9 +261,7 @@ function offsetInRun(all: readonly StoredItem[], { name }: CurrentRun, [first]: 
   return (first as { role?: Json } | undefined)?.role === "user" ? 0 : mine.length;
 }
 
-/**
- * Adds what is not stored yet. Where stored items differ, new ones win, unless others have added some since.
- */
+/** Where stored items differ, the new ones win, unless others have added items since. */
 function addToRun(
   all: readonly StoredItem[],
   { name }: CurrentRun,

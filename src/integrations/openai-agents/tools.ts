@@ -11,14 +11,20 @@ import {
   type ToolInputParameters,
   tool,
 } from "@openai/agents";
-import type { ExecuteContext, StandardSchema, Tool, VerifyContext } from "../../ledger/index.ts";
+import type { Tool } from "../../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { copyArgs, type Json } from "../../model/json.ts";
 import type { Call } from "../../model/session/index.ts";
-import { executeWithChild, outcomePending, type RecordedTurns } from "../recorded-turns/index.ts";
-import { ToolCallFailed } from "./errors.ts";
+import {
+  approvalReason,
+  argsOf,
+  CONTEXT,
+  ledgerTool,
+  outcomePending,
+  type RecordedTurns,
+  ToolCallFailed,
+} from "../recorded-turns/index.ts";
 import type { DurableToolOptions, EffectOptions } from "./options.ts";
-import { argsOf } from "./response.ts";
 
 export interface ToolContext {
   readonly turns: RecordedTurns;
@@ -40,11 +46,7 @@ interface AnyOptions extends EffectOptions {
   readonly execute: (input: unknown, context: unknown, details?: object) => unknown;
 }
 
-const CONTEXT = Symbol.for("holdfast.openai-agents.context");
-
-/**
- * Marks durable tools in their parameters, which the model gets. JSON has no symbols, so it is never sent.
- */
+/** Marks durable tools in their parameters. JSON has no symbols, so it is never sent. */
 const DURABLE = Symbol.for("holdfast.openai-agents.durable");
 
 /** The names of function tools that the SDK would run outside the ledger. */
@@ -54,26 +56,17 @@ export function plainToolsIn({ tools }: ModelRequest): string[] {
   );
 }
 
-/**
- * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt, the
- * fencing token. Pass the third argument of `execute`.
- * @example execute: ({ order }, _run, details) => pay(order, { idempotencyKey: callContext(details).key })
- */
-export function callContext(details: object | undefined): ExecuteContext {
-  const context = (details as { [CONTEXT]?: ExecuteContext } | undefined)?.[CONTEXT];
-  if (context) return context;
-  throw new HoldfastError("INPUT_INVALID", "callContext was called outside a durable tool", {
-    hint: "Make the tool with durable(session).tool(), and pass the third argument of its execute.",
-  });
-}
-
 export function durableTool<Parameters extends ToolInputParameters, Context>(
   options: DurableToolOptions<Parameters, Context>,
   context: ToolContext,
 ): FunctionTool<Context, Parameters, unknown> {
   const untyped = options as unknown as AnyOptions;
   const { effect, dedupe, idempotent, settleMs, interrupted, definite, verify, ...rest } = untyped;
-  const declared = { effect, dedupe, idempotent, settleMs, interrupted, definite, verify };
+  const declared = { effect, dedupe, idempotent, settleMs, interrupted, definite };
+  const declaration: EffectOptions = {
+    ...Object.fromEntries(Object.entries(declared).filter(([, value]) => value !== undefined)),
+    ...(verify && { verify: storableVerify(verify) }),
+  };
   const started = new Set<string>();
   const resumed = new Set<string>();
   const made = tool({
@@ -92,7 +85,10 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
       if (callId !== undefined) started.add(callId);
       if (callId !== undefined && !resumed.has(callId)) context.moveAfter(callId);
       // The SDK may have changed the name; the model and the registration below use its spelling.
-      return runTool({ name: sdkTool.name, options: untyped, declared, input, runContext, details }, context);
+      return runTool(
+        { name: sdkTool.name, options: untyped, declaration, input, runContext, details },
+        context,
+      );
     },
   } as never);
   const sdkTool = made as unknown as FunctionTool<Context, Parameters, unknown>;
@@ -131,7 +127,7 @@ async function resumeCall({ name, invoke }: FunctionTool, { id, args }: Call): P
 interface ToolRun {
   readonly name: string;
   readonly options: AnyOptions;
-  readonly declared: { readonly [Name in keyof EffectOptions]: EffectOptions[Name] | undefined };
+  readonly declaration: EffectOptions;
   readonly input: unknown;
   readonly runContext: RunContext<unknown>;
   readonly details: ToolCallDetails | undefined;
@@ -148,7 +144,21 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   const args = ledgerArgs(call.arguments, name);
   const approval = await approvalOf(run, context);
   const outcome = await context.turns.call({
-    tool: ledgerTool(run, approval !== null),
+    tool: ledgerTool({
+      name,
+      description: run.options.description,
+      declaration: run.declaration as Partial<Tool>,
+      input: run.input,
+      mustRecord: approval !== null,
+      execute: async (input, own) =>
+        storable(
+          await run.options.execute(input, run.runContext, {
+            ...run.details,
+            signal: own.signal,
+            [CONTEXT]: own,
+          }),
+        ),
+    }),
     callId: call.callId,
     args,
     signal: withoutSiblingAborts(run.details?.signal),
@@ -183,39 +193,12 @@ function withoutSiblingAborts(signal: AbortSignal | undefined): AbortSignal | un
   return own.signal;
 }
 
-/**
- * The ledger's tool for one call. `execute` and `verify` get the input as the SDK parsed it.
- * `mustRecord`: a person has to approve the call, so it is recorded even if it only reads.
- */
-function ledgerTool(
-  { name, options, declared, input, runContext, details }: ToolRun,
-  mustRecord: boolean,
-): Tool {
-  const parsed: StandardSchema<unknown, unknown> = {
-    "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
-  };
-  const declaration = Object.fromEntries(Object.entries(declared).filter(([, value]) => value !== undefined));
-  const { verify } = declared;
-  const isRecordedRead = mustRecord && declared.effect === "read";
-  return {
-    ...(declaration as Partial<Tool>),
-    ...(isRecordedRead && { dedupe: "call", idempotent: true }),
-    name,
-    description: options.description,
-    effect: isRecordedRead ? "mutate" : (declared.effect ?? "mutate"),
-    input: parsed,
-    execute: async (args: unknown, context: ExecuteContext): Promise<Json> => {
-      const result = await executeWithChild(context, (own) =>
-        options.execute(args, runContext, { ...details, signal: own.signal, [CONTEXT]: own }),
-      );
-      return storable(result) as Json;
-    },
-    ...(verify && {
-      verify: async (args: never, context: VerifyContext) => {
-        const verdict = await verify(args, context);
-        return verdict.answer === "landed" ? { ...verdict, result: storable(verdict.result) } : verdict;
-      },
-    }),
+type Verify = NonNullable<EffectOptions["verify"]>;
+
+function storableVerify(verify: Verify): Verify {
+  return async (args, context) => {
+    const verdict = await verify(args, context);
+    return verdict.answer === "landed" ? { ...verdict, result: storable(verdict.result) } : verdict;
   };
 }
 
@@ -229,7 +212,7 @@ async function approvalOf(
     typeof needsApproval === "function"
       ? await needsApproval(runContext, input, details?.toolCall?.callId)
       : true;
-  return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
+  return approvalReason(name, isNeeded);
 }
 
 const BYTES = ["data", "fileData"];

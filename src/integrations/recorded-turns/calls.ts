@@ -28,14 +28,8 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
-import {
-  DefiniteFailure,
-  type ExecuteContext,
-  NeedsApproval,
-  storeResult,
-  type Tool,
-} from "../../ledger/index.ts";
-import { describeError, HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
+import { describeError, HoldfastError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
 import {
   type Block,
@@ -115,9 +109,7 @@ export class RecordedCalls {
     return sessionCore(this.session).state;
   }
 
-  /**
-   * Without a recorded answer, a resumed program would ask again and get another call for the same effect.
-   */
+  /** Without a recorded answer, a resumed program would get another call for the same effect. */
   private checkOnRecord({ callId, tool }: RecordedCall): void {
     if (this.state.callSlots.has(callId) || this.state.calls.has(callId)) return;
     throw new HoldfastError(
@@ -292,31 +284,6 @@ export async function resultValue(session: Session, block: ToolResultBlock): Pro
 function textOf({ content }: ToolResultBlock): string {
   if (typeof content === "string") return content;
   return content.map((block) => (block.kind === "text" ? block.text : "")).join("");
-}
-
-/**
- * Runs a tool's function. A sub-agent that may not start (no budget left) fails the call, if the tool asked
- * for it before its first `await`: nothing can have happened. Only in the first attempt, because the
- * sub-agent of an earlier attempt may have acted.
- */
-export async function executeWithChild(
-  context: ExecuteContext,
-  execute: (context: ExecuteContext) => unknown,
-): Promise<unknown> {
-  let isBeforeAwait = true;
-  const child: ExecuteContext["child"] = async (budget) => {
-    const isFirst = isBeforeAwait;
-    try {
-      return await context.child(budget);
-    } catch (error) {
-      const mayNotStart =
-        isHoldfastError(error, "BUDGET_EXCEEDED") || isHoldfastError(error, "SESSION_ENDED");
-      throw isFirst && mayNotStart && context.attempt === 1 ? new DefiniteFailure(error.message) : error;
-    }
-  };
-  const running = execute({ ...context, child });
-  isBeforeAwait = false;
-  return running;
 }
 
 /** Runs a recorded call to an outcome. False if the tool refuses the call's arguments. */

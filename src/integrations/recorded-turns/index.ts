@@ -29,7 +29,6 @@
  */
 
 export {
-  executeWithChild,
   type RecordedCall,
   type RecordedOutcome,
   type RenderedResult,
@@ -37,5 +36,6 @@ export {
   resultValue,
 } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
-export { appendPrompt, appendQueued, checkNotCompacted, checkSameText, queuedWith } from "./prompts.ts";
+export { appendPrompt, appendQueued, findPrompt, queuedWith } from "./prompts.ts";
+export { approvalReason, argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
 export { type Answer, type Question, RecordedTurns, type Turn } from "./turns.ts";

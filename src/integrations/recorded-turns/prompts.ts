@@ -41,18 +41,22 @@ function messageOf({ id, blocks, by, at }: QueuedPrompt, prompt: string): Messag
   return { id, role: "user", createdAt, blocks, meta: { by, ...(id !== prompt && { [WITH]: prompt }) } };
 }
 
-/**
- * Refuses a recorded prompt id with another text. With a codec the stored text may differ from the original
- * (redaction, for example), so then the id alone decides.
- */
-export function checkSameText(session: Session, prompt: string, text: string, stored: string): void {
-  if (text !== stored && sessionCore(session).journal.payloads.hasNoCodec)
-    throw promptTextChanged(session.id, prompt);
-}
-
-/** Refuses a prompt id that was used before and is no longer in the transcript. */
-export function checkNotCompacted(session: Session, prompt: string): void {
-  if (sessionCore(session).state.messageIds.has(prompt)) throw runCompacted(session.id, prompt);
+/** The recorded prompt with this id. Refuses the id with another text, and one that was compacted away. */
+export function findPrompt(
+  session: Session,
+  id: string,
+  text: string,
+  textOf: (stored: Pick<Message, "blocks" | "meta">) => string,
+): Message | undefined {
+  const { state, journal } = sessionCore(session);
+  const hasId = (each: { readonly id: string }): boolean => each.id === id;
+  const known = session.messages.findLast(hasId);
+  const stored = known ?? session.prompts.find(hasId);
+  // A codec may change the stored text (redaction, for example), so then the id alone decides.
+  if (stored && textOf(stored) !== text && journal.payloads.hasNoCodec)
+    throw promptTextChanged(session.id, id);
+  if (!known && state.messageIds.has(id)) throw runCompacted(session.id, id);
+  return known;
 }
 
 export interface PromptMark {

@@ -131,6 +131,12 @@ export class RecordedTurns {
     return this.currentRun;
   }
 
+  /** Aborts a model call when the session is lost or closed, too. */
+  signalWith(signal: AbortSignal | undefined): AbortSignal {
+    const { stop } = sessionCore(this.session);
+    return signal ? AbortSignal.any([stop, signal]) : stop;
+  }
+
   /** Moves to the beginning of a run. Its recorded turns are replayed from there. */
   begin(run: string): void {
     if (run.length === 0 || run.length > RUN_LENGTH) {
