@@ -30,9 +30,7 @@ export type Outcome =
   | {
       readonly kind: "failed";
       readonly error: { message: string; name?: string };
-      /** Only the error's shape says so. */
       readonly presumed?: true;
-      /** The tool's `verify` says so. */
       readonly verified?: true;
     }
   | {
@@ -40,20 +38,19 @@ export type Outcome =
       readonly why: string;
       /** The attempt's own answer, while it still runs. */
       readonly late: Promise<Outcome> | null;
-      /** Nothing to settle now: the tool says that its work goes on elsewhere (`NotFinished`). */
+      /** The tool's work goes on elsewhere (`NotFinished`). */
       readonly later?: true;
-      /** With `later`: a person has to answer something first. */
+      /** With `later`: a person has to answer first. */
       readonly person?: true;
       /** False if the attempt certainly never started. */
       readonly started?: false;
-      /** The attempt only asked for approval: it waits for a person before the next attempt. */
+      /** The attempt only asked for approval. */
       readonly asks?: true;
     };
 
 /** A longer timer fires at once. */
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
-/** Runs the tool once. Returns without a promise if the tool does. */
 export function attempt(tool: Tool, args: unknown, context: ExecuteContext): MaybePromise<Outcome> {
   // Joining signals costs more than everything else here, so only a tool with a timeout pays for it.
   if (tool.timeoutMs !== undefined) return attemptWithTimeout(tool, tool.timeoutMs, args, context);
@@ -84,37 +81,22 @@ function raceWithAbort(tool: Tool, answer: Promise<Outcome>, signal: AbortSignal
       // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
       setImmediate(() => resolve({ kind: "unknown", why: abortReason(tool, signal), late: answer }));
     });
-    answer.then(
-      (outcome) => {
-        removeListener();
-        resolve(outcome);
-      },
-      (error: unknown) => {
-        removeListener();
-        reject(error);
-      },
-    );
+    answer.then(resolve, reject);
+    answer.then(removeListener, removeListener);
   });
 }
 
 function execute(tool: Tool, args: unknown, context: ExecuteContext): MaybePromise<Outcome> {
   try {
     const answer: unknown = tool.execute(args as never, context);
-    if (isThenable(answer)) return awaitAnswer(tool, answer);
-    return completed(tool, answer);
+    if (!isThenable(answer)) return completed(tool, answer);
+    return Promise.resolve(answer).then(
+      (result) => completed(tool, result),
+      (error: unknown) => outcomeOfThrow(tool, error),
+    );
   } catch (error) {
     return outcomeOfThrow(tool, error);
   }
-}
-
-async function awaitAnswer(tool: Tool, answer: unknown): Promise<Outcome> {
-  let result: unknown;
-  try {
-    result = await answer;
-  } catch (error) {
-    return outcomeOfThrow(tool, error);
-  }
-  return completed(tool, result);
 }
 
 /** Decides as `await` does: it reads `then`, which may be a getter. */
@@ -130,17 +112,16 @@ function completed(tool: Tool, result: unknown): MaybePromise<Outcome> {
 
 function outcomeOfThrow(tool: Tool, error: unknown): Outcome {
   const described = describeError(error);
-  if (isNotFinished(error)) {
-    const person = error.person === true ? ({ person: true } as const) : {};
-    return { kind: "unknown", why: described.message, late: null, later: true, ...person };
+  const unknown = { kind: "unknown", why: described.message, late: null } as const;
+  if (holds(() => error instanceof NotFinished)) {
+    return { ...unknown, later: true, ...((error as NotFinished).person === true && { person: true }) };
   }
-  if (isNeedsApproval(error))
-    return { kind: "unknown", why: described.message, late: null, started: false, asks: true };
+  if (holds(() => error instanceof NeedsApproval)) return { ...unknown, started: false, asks: true };
   const certainty = nothingHappened(error, tool);
   if (certainty !== "unknown") {
     return { kind: "failed", error: described, ...(certainty === "presumed" && { presumed: true }) };
   }
-  return { kind: "unknown", why: `it threw: ${described.message}`, late: null };
+  return { ...unknown, why: `it threw: ${described.message}` };
 }
 
 // ---- Whether nothing can have happened
@@ -148,7 +129,6 @@ function outcomeOfThrow(tool: Tool, error: unknown): Outcome {
 const NEVER_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
 const UNDECIDED_STATUS = new Set([408, 409]);
 
-/** How certain it is that the attempt had no effect. */
 function nothingHappened(error: unknown, tool: Tool): "certain" | "presumed" | "unknown" {
   if (holds(() => causes(error).some(isDefiniteFailure))) return "certain";
   let definite: boolean | undefined;
@@ -159,14 +139,6 @@ function nothingHappened(error: unknown, tool: Tool): "certain" | "presumed" | "
   if (typeof definite === "boolean") return definite ? "certain" : "unknown";
   const isPresumed = holds(() => causes(error).some((each) => wasNeverSent(each) || wasRejected(each)));
   return isPresumed ? "presumed" : "unknown";
-}
-
-function isNotFinished(error: unknown): error is NotFinished {
-  return holds(() => error instanceof NotFinished);
-}
-
-function isNeedsApproval(error: unknown): boolean {
-  return holds(() => error instanceof NeedsApproval);
 }
 
 /** Evaluates a check on a thrown value. A getter or a proxy may throw: then the answer is no. */
@@ -191,12 +163,10 @@ function wasNeverSent(error: object): boolean {
   return typeof code === "string" && NEVER_SENT.has(code);
 }
 
+type HttpError = { status?: unknown; statusCode?: unknown; response?: { status?: unknown } };
+
 function wasRejected(error: object): boolean {
-  const { status, statusCode, response } = error as {
-    status?: unknown;
-    statusCode?: unknown;
-    response?: { status?: unknown };
-  };
+  const { status, statusCode, response } = error as HttpError;
   const found = [status, statusCode, response?.status].find((each) => typeof each === "number");
   return typeof found === "number" && found >= 400 && found < 500 && !UNDECIDED_STATUS.has(found);
 }
@@ -219,7 +189,10 @@ function causes(error: unknown): object[] {
  * failure, and as much of it as JSON can hold is kept.
  */
 export async function readResult(tool: Tool, result: unknown): Promise<{ value: Json; note: string | null }> {
-  return asJson(tool, result, await outputProblem(tool, result));
+  const checked = tool.output && (await validate(tool.output, result));
+  const isBad = checked !== undefined && "problem" in checked;
+  const note = isBad ? `the result does not match the tool's output: ${checked.problem}` : null;
+  return asJson(tool, result, note);
 }
 
 function asJson(tool: Tool, result: unknown, note: string | null): { value: Json; note: string | null } {
@@ -230,12 +203,6 @@ function asJson(tool: Tool, result: unknown, note: string | null): { value: Json
   }
 }
 
-async function outputProblem(tool: Tool, result: unknown): Promise<string | null> {
-  if (!tool.output) return null;
-  const checked = await validate(tool.output, result);
-  return "problem" in checked ? `the result does not match the tool's output: ${checked.problem}` : null;
-}
-
 /** Turns dates into ISO strings and bigints into decimal ones. A cycle becomes its type's name. */
 function lossyJson(result: unknown): Json {
   try {
@@ -244,16 +211,13 @@ function lossyJson(result: unknown): Json {
     );
     return text === undefined ? null : (JSON.parse(text) as Json);
   } catch {
-    return typeName(result);
-  }
-}
-
-function typeName(result: unknown): string {
-  try {
-    return Object.prototype.toString.call(result);
-  } catch {
-    // A proxy whose traps throw.
-    return "[unreadable]";
+    // A proxy's traps may throw again.
+    let name = "[unreadable]";
+    holds(() => {
+      name = Object.prototype.toString.call(result);
+      return true;
+    });
+    return name;
   }
 }
 
@@ -279,23 +243,18 @@ function onAbort(signal: AbortSignal, act: () => void): () => void {
   return () => acts.delete(act);
 }
 
+/** Must not throw: an abort reason can be anything, and no caller awaits the caller. */
 function abortReason(tool: Tool, signal: AbortSignal): string {
-  const { code, message } = codeAndMessage(signal.reason);
+  let code = "";
+  let message: unknown = "";
+  holds(() => {
+    const reason = Object(signal.reason) as { code?: unknown; message?: unknown };
+    code = String(reason.code ?? "");
+    message = reason.message;
+    return true;
+  });
   if (code === "LEASE_LOST") return "another process took over while it ran";
   // 20 is the code of a plain AbortError, which says nothing.
-  if (message !== "" && code !== undefined && code !== "20") return `stopped: ${message}`;
+  if (typeof message === "string" && message && code && code !== "20") return `stopped: ${message}`;
   return tool.timeoutMs === undefined ? "stopped while it ran" : `no answer within ${tool.timeoutMs} ms`;
-}
-
-/** Must not throw: an abort reason can be anything, and no caller awaits the caller. */
-function codeAndMessage(reason: unknown): { code?: string; message: string } {
-  try {
-    const { code, message } = Object(reason) as { code?: unknown; message?: unknown };
-    return {
-      ...(code !== undefined && { code: String(code) }),
-      message: typeof message === "string" ? message : "",
-    };
-  } catch {
-    return { message: "" };
-  }
 }

@@ -11,24 +11,18 @@ import type { VendorKeys } from "./keys.ts";
 import type { ChildSession, ExecuteContext, Tool } from "./tool.ts";
 
 /** A step of a call, as it happens. For a progress display: nothing may depend on receiving it. */
-export type CallProgress =
-  | { readonly type: "call.issued"; readonly callId: string; readonly tool: string; readonly attempt: number }
-  | { readonly type: "call.repeated"; readonly callId: string; readonly tool: string; readonly of: string }
-  | { readonly type: "call.completed"; readonly callId: string; readonly tool: string; readonly by: string }
-  | { readonly type: "call.failed"; readonly callId: string; readonly tool: string; readonly error: string }
-  | { readonly type: "call.unknown"; readonly callId: string; readonly tool: string; readonly why: string }
-  | {
-      readonly type: "call.verified";
-      readonly callId: string;
-      readonly tool: string;
-      readonly answer: string;
-    }
-  | { readonly type: "call.waiting"; readonly callId: string; readonly tool: string; readonly why: string };
+export type CallProgress = { readonly callId: string; readonly tool: string } & (
+  | { readonly type: "call.issued"; readonly attempt: number }
+  | { readonly type: "call.repeated"; readonly of: string }
+  | { readonly type: "call.completed"; readonly by: string }
+  | { readonly type: "call.failed"; readonly error: string }
+  | { readonly type: "call.verified"; readonly answer: string }
+  | { readonly type: "call.unknown" | "call.waiting"; readonly why: string }
+);
 
 export interface LedgerContext {
   readonly own: OwnedLog<SessionState>;
   readonly journal: Journal;
-  /** Id of the session. */
   readonly session: string;
   readonly vendorKeys: VendorKeys;
   readonly tools: ReadonlyMap<string, Tool>;
@@ -47,24 +41,22 @@ export interface LedgerContext {
   on(progress: CallProgress): void;
 }
 
-/** Returns the call, which must be in the state. */
 export function callOf(state: SessionState, callId: string): Call {
   const call = state.calls.get(callId);
   if (!call) throw new Error(`call ${callId} vanished from its session`);
   return call;
 }
 
-/** Throws if the session was cancelled: nothing new starts in it, not even by its owner. */
+/** Nothing new starts in a cancelled session, not even by its owner. */
 export function mustNotBeCancelled(id: string, state: SessionState): void {
   if (state.status !== "cancelled") return;
   const by = state.ended?.by ? ` by ${state.ended.by}` : "";
   const why = state.ended?.why ? `: ${state.ended.why}` : "";
   throw new HoldfastError("SESSION_ENDED", `session ${id} was cancelled${by}${why}`, {
-    hint: "Call session.reopen() to continue it all the same.",
+    hint: "Call session.reopen() to continue it.",
   });
 }
 
-/** The second argument of `execute` for the attempt that starts now. */
 export function executeFacts(
   context: LedgerContext,
   call: { id: string; vendorKey: string },
@@ -93,7 +85,6 @@ export class RunningAttempts {
   private readonly undurable = new Map<string, { readonly attempt: number; readonly outcome: Outcome }>();
   private readonly ends = new Map<string, { readonly attempt: number; readonly at: number }>();
 
-  /** Registers work on a call until it ends. */
   track(callId: string, work: Promise<unknown>): void {
     this.running.set(callId, work);
     const done = (): void => {
@@ -106,7 +97,6 @@ export class RunningAttempts {
     return this.running.has(callId);
   }
 
-  /** Resolves when the work on the call has ended, also if it failed. */
   async ended(callId: string): Promise<void> {
     await this.running.get(callId)?.catch(() => undefined);
   }
@@ -123,13 +113,11 @@ export class RunningAttempts {
   }
 
   /** Keeps an outcome until it is durable, so that a store that fails does not make it unknown. */
-  remember(run: { id: string; attempt: number }, outcome: Outcome): { forget(): void } {
+  remember(run: { id: string; attempt: number }, outcome: Outcome): () => void {
     const entry = { attempt: run.attempt, outcome };
     this.undurable.set(run.id, entry);
-    return {
-      forget: () => {
-        if (this.undurable.get(run.id) === entry) this.undurable.delete(run.id);
-      },
+    return () => {
+      if (this.undurable.get(run.id) === entry) this.undurable.delete(run.id);
     };
   }
 
@@ -141,18 +129,10 @@ export class RunningAttempts {
 
 const byStore = new WeakMap<Store, Map<string, RunningAttempts>>();
 
-/** The attempts of one incarnation of a session on one store handle. */
 export function attemptsOf(store: Store, incarnation: string): RunningAttempts {
-  let sessions = byStore.get(store);
-  if (!sessions) {
-    sessions = new Map();
-    byStore.set(store, sessions);
-  }
-  let attempts = sessions.get(incarnation);
-  if (!attempts) {
-    attempts = new RunningAttempts();
-    sessions.set(incarnation, attempts);
-  }
+  const sessions = byStore.get(store) ?? new Map<string, RunningAttempts>();
+  const attempts = sessions.get(incarnation) ?? new RunningAttempts();
+  byStore.set(store, sessions.set(incarnation, attempts));
   return attempts;
 }
 
@@ -181,8 +161,6 @@ function maxJsonBytes(value: Json): number {
   if (typeof value !== "object" || value === null) return NUMBER_BYTES;
   let bytes = 2;
   if (Array.isArray(value)) for (const each of value) bytes += maxJsonBytes(each as Json) + 1;
-  else
-    for (const name of Object.keys(value))
-      bytes += maxJsonBytes(name) + maxJsonBytes(value[name as never]) + 2;
+  else for (const [name, each] of Object.entries(value)) bytes += maxJsonBytes(name) + maxJsonBytes(each) + 2;
   return bytes;
 }

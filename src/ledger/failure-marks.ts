@@ -17,7 +17,6 @@ import { type Call, failureKey, unprovenFailureKey } from "../model/session/inde
 
 const MARKS_PER_QUERY = 8;
 
-/** Counts the definite failures of a global key in all sessions. */
 export async function failuresOf(journal: Journal, key: string): Promise<number> {
   for (let first = 1; ; first += MARKS_PER_QUERY) {
     const keys = Array.from({ length: MARKS_PER_QUERY }, (_, index) => failureKey(key, first + index));
@@ -32,12 +31,10 @@ export interface FailureMarks {
   readonly doubted?: true;
 }
 
-const NO_MARKS: FailureMarks = {};
-
 export async function failureMarksOf(journal: Journal, call: Call | undefined): Promise<FailureMarks> {
-  if (call?.scope !== "global") return NO_MARKS;
+  if (call?.scope !== "global") return {};
   const { rows } = await journal.list<"keys">({ of: "keys", keys: [unprovenFailureKey(call.key)] });
-  return rows.length > 0 ? { doubted: true } : NO_MARKS;
+  return rows.length > 0 ? { doubted: true } : {};
 }
 
 /** Commits the failure of a call. If its mark is taken, counts again and commits with the new count. */

@@ -20,28 +20,26 @@ import { quoteValue } from "../model/names.ts";
 import type { DedupeScope } from "../model/session/index.ts";
 import type { Tool } from "./tool.ts";
 
-const ALGORITHM = 1;
-const PREFIX = `k${ALGORITHM}_`;
+/** With the number of the algorithm. */
+const PREFIX = "k1_";
 
 export interface CallKey {
   readonly scope: DedupeScope;
   readonly key: string;
 }
 
-/** True if a call with that key failed without proof that nothing happened. */
-type IsDoubted = (key: string) => boolean;
-
+/** `isDoubted`: a call with that key failed without proof that nothing happened. */
 export function callKey(
   namespace: string,
   tool: Tool,
   callId: string,
   raw: Json,
   input: unknown,
-  isDoubted: IsDoubted,
+  isDoubted: (key: string) => boolean,
 ): CallKey {
   const dedupe = tool.dedupe ?? "session";
   if (dedupe !== "call") {
-    const shared = sharedKey(namespace, tool, dedupe, raw, input);
+    const shared = sharedKey(namespace, tool.name, dedupe, withoutReason(tool, raw), input);
     // `againBecause` after a failure that proved nothing asks for that call to succeed, not for a second one.
     if (!wantsAgain(tool, raw) || isDoubted(shared.key)) return shared;
   }
@@ -50,18 +48,16 @@ export function callKey(
 
 function sharedKey(
   namespace: string,
-  tool: Tool,
+  tool: string,
   dedupe: Exclude<Tool["dedupe"], "call" | undefined>,
-  raw: Json,
+  args: Json,
   input: unknown,
 ): CallKey {
-  if (typeof dedupe === "object") {
-    const own = ownKey(tool.name, () => dedupe.key(input as never));
-    const key = hash([namespace, dedupe.scope, tool.name, "own", own]);
-    return { scope: dedupe.scope, key };
+  if (typeof dedupe !== "object") {
+    return { scope: dedupe, key: hash([namespace, dedupe, tool, "args"], canonicalOf(args)) };
   }
-  const key = hash([namespace, dedupe, tool.name, "args"], canonicalOf(withoutReason(tool, raw)));
-  return { scope: dedupe, key };
+  const own = ownKey(tool, () => dedupe.key(input as never));
+  return { scope: dedupe.scope, key: hash([namespace, dedupe.scope, tool, "own", own]) };
 }
 
 /** Rejects an empty key, with which all calls of the tool would count as the same. */
@@ -83,10 +79,6 @@ function noKey(tool: string, problem: string): HoldfastError {
     data: { tool },
   });
 }
-
-/** Hex digits of the two hashes in a vendor key: 96 and 64 bits. */
-const KEY_DIGITS = 24;
-const SUFFIX_DIGITS = 16;
 
 /**
  * The vendor keys of one session. `incarnation` is its id, distinct from a removed session of the same name.
@@ -110,12 +102,13 @@ export class VendorKeys {
     const suffix = isUsual
       ? this.usualSuffix
       : suffixOf(scope === "global" ? "" : this.incarnation, failures, again);
-    return `hf_${key.slice(PREFIX.length, PREFIX.length + KEY_DIGITS)}${suffix}`;
+    // 96 bits of the call key, 64 of the suffix.
+    return `hf_${key.slice(PREFIX.length, PREFIX.length + 24)}${suffix}`;
   }
 }
 
 function suffixOf(incarnation: string, failures: number, again: string | null): string {
-  return sha256(JSON.stringify([incarnation, failures, again])).slice(0, SUFFIX_DIGITS);
+  return sha256(JSON.stringify([incarnation, failures, again])).slice(0, 16);
 }
 
 /** Appends `json` unquoted: the bracket ends the list, and quoting a long text costs as much as the hash. */
@@ -125,7 +118,6 @@ function hash(parts: readonly string[], json = ""): string {
   return `${PREFIX}${sha256(`${list}]${json}`)}`;
 }
 
-/** True if the model repeats a finished call of a `repeatable` tool and says why. */
 function wantsAgain(tool: Tool, raw: Json): boolean {
   if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return false;
   const why = (raw as { readonly againBecause?: Json }).againBecause;

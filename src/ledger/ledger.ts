@@ -81,10 +81,9 @@ export class Ledger {
   /** Settles open calls for which `isMeant` is true. `run` settles the calls of its own message. */
   async settle(isMeant: (call: Call) => boolean): Promise<{ settled: string[]; open: string[] }> {
     failpoint("settle.begins");
-    const closing: Closing = () => [];
     const unsettled = openCallsOf(this.context.own.state).filter(isMeant);
     const before = unsettled.map((call) => call.id);
-    await inParallel(before, this.parallel, (id) => settleCall(this.context, id, closing));
+    await inParallel(before, this.parallel, (id) => settleCall(this.context, id, () => []));
     const open = new Set(this.context.own.state.openCalls);
     return { settled: before.filter((id) => !open.has(id)), open: [...open] };
   }
@@ -122,10 +121,7 @@ export class Ledger {
     };
   }
 
-  /**
-   * Runs one call that belongs to no message. Its arguments become durable with its intent. Resolves to true
-   * if this call issued it, and not another handle at the same time.
-   */
+  /** Runs one call without a message. True if it was issued here, not by another handle meanwhile. */
   async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<boolean> {
     const { context } = this;
     let isIssued = false;
@@ -133,11 +129,8 @@ export class Ledger {
     if (!context.own.state.calls.has(block.id)) {
       const prepared = await prepareCall(context, block, null);
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
-      for (
-        let elsewhere: SettledElsewhere = "retry", tries = 0;
-        elsewhere === "retry" && tries < 2;
-        tries++
-      ) {
+      let elsewhere: SettledElsewhere = "retry";
+      for (let tries = 0; elsewhere === "retry" && tries < 2; tries++) {
         const { claimed, started } = await issueWave(context, wave, refused, () => []);
         elsewhere = claimed ? await settleElsewhere(context, claimed.call, claimed.by, closing) : "settled";
         isIssued ||= started.length > 0;
@@ -148,7 +141,6 @@ export class Ledger {
     return isIssued;
   }
 
-  /** Runs one wave. Returns the calls that were deferred to the next one. */
   private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
     const reads = wave.filter((each) => each.kind === "read");
     const running = reads.map((each) => turn.read(each.ready));
@@ -156,7 +148,9 @@ export class Ledger {
     for (const each of running) each.catch(() => undefined);
     try {
       const { started, deferred } = await this.issue(turn, wave, later);
-      running.push(...started.map((ready) => this.runAndSettle(turn, ready, later)));
+      const runAndSettle = async (ready: ReadyCall): Promise<void> =>
+        this.settleIfOpen(turn, ready, await runIssued(this.context, ready, turn.closing), later);
+      running.push(...started.map(runAndSettle));
       await allSettled(running);
       return deferred;
     } finally {
@@ -202,15 +196,12 @@ export class Ledger {
       effects = effects.filter((each) => each !== ready);
       if (elsewhere === "settled") continue;
       later.add(ready.callId);
-      if (elsewhere !== "retry") turn.block(ready, elsewhere);
+      const { callId, tool } = ready;
+      if (elsewhere !== "retry") turn.blocked.set(callId, { callId, tool: tool.name, by: elsewhere });
       deferred.push({ kind: "effect", ready });
       if (effects.length === 0 && refused.length === 0) break;
     }
     return { started: [], deferred };
-  }
-
-  private async runAndSettle(turn: Turn, ready: ReadyCall, later: Set<string>): Promise<void> {
-    await this.settleIfOpen(turn, ready, await runIssued(this.context, ready, turn.closing), later);
   }
 
   private settleIfOpen(
@@ -255,7 +246,6 @@ class Turn {
   /** Results of reads, in memory until the results are appended. After a crash the reads run again. */
   private readonly answers = new Map<string, Block>();
   private readonly wasFinished: boolean;
-  /** By call id. */
   readonly blocked = new Map<string, BlockedCall>();
 
   constructor(context: LedgerContext, message: Message, finishing: Finishing, perCall: Finishing) {
@@ -268,16 +258,15 @@ class Turn {
   }
 
   openCalls(): string[] {
-    const ids: string[] = [];
-    for (const { id } of this.blocks) if (isOpenCall(this.call(id))) ids.push(id);
-    return ids;
+    const { openCalls } = this.context.own.state;
+    return this.blocks.map(({ id }) => id).filter((id) => openCalls.has(id));
   }
 
   /** Prepares the calls that are not in the log, in the message's order. */
   prepare(from = 0, pending: Pending[] = []): MaybePromise<Pending[]> {
     for (let at = from; at < this.blocks.length; at++) {
       const block = this.blocks[at] as ToolCallBlock;
-      if (this.call(block.id)) continue;
+      if (this.context.own.state.calls.has(block.id)) continue;
       const prepared = prepareCall(this.context, block, this.message.id);
       if (prepared instanceof Promise) {
         return prepared.then((each) => this.prepare(at + 1, [...pending, pendingOf(each)]));
@@ -285,10 +274,6 @@ class Turn {
       pending.push(pendingOf(prepared));
     }
     return pending;
-  }
-
-  block({ callId, tool }: ReadyCall, by: Blocker): void {
-    this.blocked.set(callId, { callId, tool: tool.name, by });
   }
 
   async read(ready: ReadyCall): Promise<void> {
@@ -344,27 +329,20 @@ class Turn {
   }
 
   appendResults(): MaybePromise<void> {
-    return this.context.own.write((state) => ({
-      events: this.results(state, () => false),
-      result: undefined,
-    }));
+    return this.context.own.write((state) => {
+      return { events: this.results(state, () => false), result: undefined };
+    });
   }
 
   unsettled(): string[] {
     const { state } = this.context.own;
-    const ids: string[] = [];
-    for (const { id } of this.blocks) if (!this.hasAnswer(state, id)) ids.push(id);
-    return ids;
+    return this.blocks.map(({ id }) => id).filter((id) => !this.hasAnswer(state, id));
   }
 
   private hasAnswer(state: SessionState, id: string): boolean {
     if (this.answers.has(id) || this.wasFinished) return true;
     const call = state.calls.get(id);
     return call !== undefined && !isOpen(call.status);
-  }
-
-  private call(id: string): Call | undefined {
-    return this.context.own.state.calls.get(id);
   }
 }
 
@@ -375,11 +353,6 @@ function resultsId({ id }: Message, { messageIds }: SessionState): string {
   return free;
 }
 
-function isOpenCall(call: Call | undefined): boolean {
-  return call !== undefined && isOpen(call.status);
-}
-
-/** Runs at most `limit` at a time. Throws the first error after all that were started have ended. */
 async function inParallel<Item>(
   items: readonly Item[],
   limit: number,

@@ -44,31 +44,30 @@ export interface Attempt {
   readonly generation: number;
 }
 
+export function attemptOf({ own }: LedgerContext, { id, tool }: Call, attempt: number): Attempt {
+  return { id, attempt, tool, generation: own.log.head.generation };
+}
+
 const RECORD_TRIES = 6;
 const RECORD_PAUSE_MS = 25;
 
+interface Start {
+  readonly run: Attempt;
+  readonly vendorKey: string;
+  readonly tool: Tool;
+  readonly args: unknown;
+  readonly closing: Closing;
+}
+
 /** Runs an issued call. It is registered meanwhile, so that this process does not take it for lost. */
-export function startAndRecord(
-  context: LedgerContext,
-  run: Attempt,
-  vendorKey: string,
-  tool: Tool,
-  args: unknown,
-  closing: Closing,
-): Promise<Outcome> {
-  const work = startAttempt(context, run, vendorKey, tool, args, closing);
-  context.attempts.track(run.id, work);
+export function startAndRecord(context: LedgerContext, start: Start): Promise<Outcome> {
+  const work = startAttempt(context, start);
+  context.attempts.track(start.run.id, work);
   return work;
 }
 
-async function startAttempt(
-  context: LedgerContext,
-  run: Attempt,
-  vendorKey: string,
-  tool: Tool,
-  args: unknown,
-  closing: Closing,
-): Promise<Outcome> {
+async function startAttempt(context: LedgerContext, start: Start): Promise<Outcome> {
+  const { run, vendorKey, tool, args, closing } = start;
   const { lease } = context.own;
   try {
     let confirm: (() => Promise<void>) | null = null;
@@ -77,12 +76,12 @@ async function startAttempt(
       await confirm();
     }
   } catch (error) {
-    const unstarted: Outcome = {
+    const unstarted = {
       kind: "unknown",
       why: "stopped before it began",
       late: null,
       started: false,
-    };
+    } as const;
     if (!lease.lost.aborted) await recordOutcome(context, run, unstarted, closing);
     throw error;
   }
@@ -114,16 +113,15 @@ function mayStart(context: LedgerContext): boolean {
   return true;
 }
 
-/** Records the outcome. If another outcome was recorded first, that one stands. */
 export function recordOutcome(
   context: LedgerContext,
   run: Attempt,
   outcome: Outcome,
   closing: Closing,
 ): MaybePromise<void> {
-  const memory = context.attempts.remember(run, outcome);
+  const forget = context.attempts.remember(run, outcome);
   const recorded = (wrote: boolean): void => {
-    memory.forget();
+    forget();
     failpoint("call.recorded");
     if (wrote) emitOutcome(context, run, outcome);
   };
@@ -132,7 +130,7 @@ export function recordOutcome(
   return answer.then(recorded, async (error: unknown) => {
     if (isHoldfastError(error, "LEASE_LOST")) {
       if (outcome.kind !== "unknown") await write({ context, run, outcome, ...LATE });
-      memory.forget();
+      forget();
     }
     throw error;
   });
@@ -148,7 +146,6 @@ interface Recording {
 
 const LATE = { by: "late", closing: () => [] } as const;
 
-/** Resolves to false if nothing was written, because the call is settled or has a newer attempt. */
 function write(recording: Recording): MaybePromise<boolean> {
   const { context, outcome } = recording;
   if (outcome.kind !== "completed") return commitOutcome(recording, null);
@@ -199,7 +196,7 @@ function withRetries<Result>(stop: AbortSignal, write: () => MaybePromise<Result
   return answer instanceof Promise ? answer.catch(retry) : answer;
 }
 
-/** Waits for the answer of an attempt that was given up, and records it without the lease. */
+/** Records the answer of an attempt that was given up, without the lease. */
 function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
   const watching = late
     .then(async (outcome) => {
@@ -209,9 +206,9 @@ function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>)
         const why = outcome.kind === "unknown" ? outcome.why : `it threw: ${outcome.error.message}`;
         return recordStillUnknown(context, run, why);
       }
-      const memory = context.attempts.remember(run, outcome);
+      const forget = context.attempts.remember(run, outcome);
       await write({ context, run, outcome, ...LATE });
-      memory.forget();
+      forget();
     })
     .catch((error: unknown) => {
       if (!isHoldfastError(error, "STORE_CLOSED")) context.journal.warn(error);
@@ -256,10 +253,10 @@ function decideOutcome(
   if (outcome.kind === "unknown") {
     return call.status === "issued" ? { events: draftsOfLost(run, outcome), result: true } : NOTHING;
   }
-  const draft =
-    outcome.kind === "completed"
-      ? draftOfCompleted(call, outcome.note, result, by)
-      : draftOfFailed(run, outcome, by, marks);
+  const isCompleted = outcome.kind === "completed";
+  const draft = isCompleted
+    ? draftOfCompleted(call, outcome.note, result, by)
+    : draftOfFailed(run, outcome, by, marks);
   const rest = by === "execute" ? closing(state, run.id) : [];
   return { events: [...(context.riders.get(run.id) ?? []), draft, ...rest], result: true };
 }
@@ -273,12 +270,11 @@ function withEarlierDoubt(call: Call, run: Attempt, outcome: Outcome): Outcome {
 }
 
 function draftOfCompleted(
-  call: Call,
+  { id: callId, attempt }: Call,
   note: string | null,
   result: CallResult | null,
-  by: "execute" | "late",
+  by: Recording["by"],
 ): Draft {
-  const { id: callId, attempt } = call;
   if (!result) throw new Error(`call ${callId}: completed without a result`);
   return draftCompleted({ callId, attempt, result, by, ...(note !== null && { why: note }) });
 }
@@ -288,7 +284,7 @@ type Failed = Extract<Outcome, { kind: "failed" }>;
 function draftOfFailed(
   run: Attempt,
   { error, presumed, verified }: Failed,
-  written: "execute" | "late",
+  written: Recording["by"],
   marks: FailureMarks,
 ): Draft {
   const certain = verified ? "verify" : written === "late" ? "late" : "definite";

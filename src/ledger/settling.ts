@@ -35,11 +35,11 @@ import {
   verifyDelayMs,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import { type Outcome, readResult } from "./attempt.ts";
+import { readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 import { failureMarksOf } from "./failure-marks.ts";
 import { withoutReason } from "./keys.ts";
-import { type Closing, recordOutcome, startAndRecord } from "./recording.ts";
+import { attemptOf, type Closing, recordOutcome, startAndRecord } from "./recording.ts";
 import { type Tool, validate } from "./tool.ts";
 import { askVerify } from "./verify.ts";
 import { sleep, withTimeout } from "./waiting.ts";
@@ -47,7 +47,6 @@ import { sleep, withTimeout } from "./waiting.ts";
 const ATTEMPTS_PER_RUN = 3;
 const VERIFY_ERRORS = 3;
 const BACK_OFF_MS = 100;
-/** The least pause between two questions, whatever `againInMs` says. */
 const ASK_AGAIN_MS = 100;
 /** How long `notYet` is accepted from a tool without `settleMs`. */
 const UNDECLARED_SETTLE_MS = 60_000;
@@ -55,7 +54,7 @@ const UNDECLARED_SETTLE_MS = 60_000;
 const ENOUGH = { owners: 5, settleTimes: 10 };
 
 /** `later`: the outcome will be known without a person, but not now. */
-export type Settled = "settled" | "waiting" | "later";
+type Settled = "settled" | "waiting" | "later";
 
 export async function settleCall(context: LedgerContext, callId: string, closing: Closing): Promise<Settled> {
   const firstAttempt = callOf(context.own.state, callId).attempt;
@@ -83,7 +82,10 @@ async function nextStep(
 ): Promise<Step> {
   if (context.attempts.isRunning(call.id)) return awaitRunning(context, call);
   const recalled = context.attempts.recall(call.id, call.attempt);
-  if (recalled) return recordRecalled(context, call, recalled, closing);
+  if (recalled) {
+    await recordOutcome(context, attemptOf(context, call, call.attempt), recalled, closing);
+    return "again";
+  }
   if (call.status === "issued") return markLost(context, call, "the process that ran it is gone");
   if (call.status === "waiting") return markLost(context, call, "its outcome is unknown");
   const tool = context.tools.get(call.tool);
@@ -99,29 +101,15 @@ async function nextStep(
   return withoutVerify(step, call.why ?? "its outcome is unknown", []);
 }
 
-/** The input of one step. */
 interface Settling {
   readonly context: LedgerContext;
   readonly call: Call;
   readonly tool: Tool;
   readonly args: unknown;
   readonly closing: Closing;
-  /** Attempts that this settling has already made. */
   readonly retries: number;
-  /** The rest of the time that may be waited in place. */
+  /** The rest of the time to wait in place. */
   readonly patience: { leftMs: number };
-}
-
-async function recordRecalled(
-  context: LedgerContext,
-  call: Call,
-  outcome: Outcome,
-  closing: Closing,
-): Promise<Step> {
-  const { generation } = context.own.log.head;
-  const run = { id: call.id, attempt: call.attempt, tool: call.tool, generation };
-  await recordOutcome(context, run, outcome, closing);
-  return "again";
 }
 
 async function markLost(context: LedgerContext, call: Call, why: string): Promise<Step> {
@@ -209,11 +197,7 @@ async function complete({ context, call, tool, closing }: Settling, found: unkno
   return "again";
 }
 
-/**
- * `elapsedMs` is the time from the loss to the question, not to the answer: an effect that lands while the
- * answer is on its way is not in it. It is measured on the steady clock, since a wall clock that is set
- * forward settles nothing.
- */
+/** `elapsedMs`: from the loss to the question, since an effect may land while the answer is on its way. */
 async function afterNotYet(step: Settling, requestedMs: number, elapsedMs: number): Promise<Step> {
   const { context, call, tool } = step;
   const againInMs = Number.isFinite(requestedMs) ? Math.max(ASK_AGAIN_MS, requestedMs) : ASK_AGAIN_MS;
@@ -230,11 +214,7 @@ async function afterNotYet(step: Settling, requestedMs: number, elapsedMs: numbe
 }
 
 /** The reason to ask a person after `notYet`. With short-lived owners `settleMs` may never pass. */
-function whyAskPerson(
-  { context, call, tool }: Settling,
-  againInMs: number,
-  elapsedMs: number,
-): string | null {
+function whyAskPerson({ context, call, tool }: Settling, againInMs: number, elapsedMs: number) {
   const now = context.journal.now();
   const { since, owners } = unsettledAnswer(call, now);
   if (tool.settleMs === undefined) {
@@ -260,7 +240,6 @@ async function afterError(step: Settling, why: string): Promise<Step> {
   return "again";
 }
 
-/** Decides for a call that cannot be verified. */
 async function withoutVerify(step: Settling, why: string, learnt: readonly Draft[]): Promise<Step> {
   const { context, call, tool, closing } = step;
   if (mayRepeat(tool, call, context.journal.now())) return reissue(step, learnt);
@@ -290,16 +269,11 @@ function mayRepeat(tool: Tool, call: Call, now: number): boolean {
 async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> {
   const { context, call, tool, args, closing, retries } = step;
   if (retries >= ATTEMPTS_PER_RUN) {
-    return askPerson(
-      context,
-      call,
-      `${retries} more attempts came to nothing: ${call.why ?? "no answer"}`,
-      learnt,
-    );
+    const why = `${retries} more attempts came to nothing: ${call.why ?? "no answer"}`;
+    return askPerson(context, call, why, learnt);
   }
   if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
-  const { generation } = context.own.log.head;
-  const run = { id: call.id, attempt: call.attempt + 1, tool: call.tool, generation };
+  const run = attemptOf(context, call, call.attempt + 1);
   let isOff = false;
   const wrote = await change(context, call, (state) => {
     mustNotBeCancelled(context.session, state);
@@ -307,17 +281,13 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
     return isOff ? [] : [...learnt, issueAgain(call, run.attempt, context.own.lease.token)];
   });
   if (isOff) {
-    return askPerson(
-      context,
-      call,
-      "it may have to be done again, and this fork may not start effects",
-      learnt,
-    );
+    const why = "it may have to be done again, and this fork may not start effects";
+    return askPerson(context, call, why, learnt);
   }
   if (!wrote) return "again";
   failpoint("wave.issued");
   context.on({ type: "call.issued", callId: call.id, tool: call.tool, attempt: run.attempt });
-  const outcome = await startAndRecord(context, run, call.vendorKey, tool, args, closing);
+  const outcome = await startAndRecord(context, { run, vendorKey: call.vendorKey, tool, args, closing });
   return outcome.kind === "unknown" && outcome.later ? "later" : "again";
 }
 

@@ -60,7 +60,7 @@ export interface ToolSpec<Args, Result> {
    * recorded all the same. No limit unless set. Also limits `verify` (60 s unless set).
    */
   readonly timeoutMs?: number;
-  /** Nothing that was sent can take effect after this time, e.g. `60_000`. Allows a retry after `notYet`. */
+  /** Nothing sent can take effect after this time, e.g. `60_000`: then the tool runs again after `notYet`. */
   readonly settleMs?: number;
   /** A call whose outcome cannot be found out waits for a person (`"ask"`, default) or fails. */
   readonly interrupted?: "ask" | "fail";
@@ -120,7 +120,6 @@ export interface ExecuteContext {
   readonly session: string;
   /** The lease's fencing token. A target that remembers the highest one it saw can refuse a zombie. */
   readonly token: number;
-  /** 1 for the first attempt. */
   readonly attempt: number;
   /** Aborts on timeout, when the session is cancelled, and when another process has taken over. */
   readonly signal: AbortSignal;
@@ -176,8 +175,6 @@ export function never(): Verdict<never> {
 /**
  * There is no trace of it, but it may still arrive: `notYet({ againInMs: 5_000 })`. `verify` is asked again
  * until `settleMs` is over, then the tool runs again. Without `settleMs` a person is asked after a minute.
- * One process has to wait for all of `settleMs`, since no other clock is trusted with it. If none ever does,
- * a person is asked.
  */
 export function notYet(options: { againInMs: number }): Verdict<never> {
   return { answer: "notYet", againInMs: options.againInMs };
@@ -196,10 +193,7 @@ export class DefiniteFailure extends Error {
   override readonly name = "DefiniteFailure";
 }
 
-/**
- * Throw this from `execute` if the work goes on elsewhere, e.g. in a sub-agent that waits for a person. The
- * call stays open, and the next run continues it.
- */
+/** Throw this if the work goes on elsewhere: the call stays open, and the next run continues it. */
 export class NotFinished extends Error {
   override readonly name = "NotFinished";
   /** True if a person has to answer something first. */
@@ -216,10 +210,7 @@ export class NeedsApproval extends Error {
   override readonly name = "NeedsApproval";
 }
 
-/**
- * The common interface of zod, valibot, arktype and others (standardschema.dev), as far as Holdfast uses it.
- * Any of them can describe a tool's input and output.
- */
+/** The common interface of zod, valibot, arktype and others (standardschema.dev). */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly "~standard": {
     readonly version: 1;
@@ -233,17 +224,12 @@ type Validated<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly Issue[] };
 
-interface Issue {
-  readonly message: string;
-  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
-}
+type Path = readonly (PropertyKey | { readonly key: PropertyKey })[];
+type Issue = { readonly message: string; readonly path?: Path | undefined };
 
 type Checked<Output> = { value: Output } | { problem: string };
 
-/**
- * Returns the schema's output, or its first problems as text. A schema that throws rejects the value. Returns
- * a promise only if the schema does.
- */
+/** The schema's output, or its first problems as text. A promise only if the schema returns one. */
 export function validate<Output>(
   schema: StandardSchema<unknown, Output>,
   value: unknown,
@@ -257,7 +243,6 @@ export function validate<Output>(
   }
 }
 
-/** Usually a transform that fails on the value: `JSON.parse`, `new URL`. */
 function schemaThrew(error: unknown): { problem: string } {
   return { problem: `the schema threw: ${describeError(error).message}` };
 }
@@ -291,10 +276,7 @@ const SPEC: Readonly<Record<string, OptionRule>> = {
   verify: "function",
 };
 
-/**
- * Checks the options at run time, for programs without types. A typo in `dedupe` or `verify` would otherwise
- * show up only when money is gone.
- */
+/** For programs without types: a typo in `dedupe` or `verify` would show up only when money is gone. */
 function checkToolSpec(spec: object): void {
   const { name, input, output, effect, execute, dedupe, idempotent } = spec as Record<string, unknown>;
   if (typeof name !== "string" || name === "") {

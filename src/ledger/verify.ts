@@ -45,16 +45,12 @@ export async function askVerify({ context, call, tool, args }: Question): Promis
   }
 }
 
-/**
- * True if a presumed failure can be checked instead of believed: by `verify`, or by a retry under the same
- * key. Only a key of scope `call` needs that retry. Any other key comes again when the model asks for the
- * same.
- */
-export function canCheckPresumed({ verify, idempotent }: Tool, { scope }: Pick<Call, "scope">): boolean {
+/** True if `verify`, or a retry under the same key, can check a presumed failure instead of believing it. */
+export function canCheckPresumed({ verify, idempotent }: Tool, { scope }: Call): boolean {
+  // Only a key of scope `call` needs that retry. Any other comes again when the model asks for the same.
   return verify !== undefined || (idempotent !== undefined && scope === "call");
 }
 
-/** The outcome of a presumed failure after a check. */
 export async function checkPresumed(question: Question, message: string): Promise<Outcome> {
   const unknown: Outcome = { kind: "unknown", why: `it threw: ${message}`, late: null };
   if (!question.tool.verify) return unknown;

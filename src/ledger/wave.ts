@@ -52,7 +52,7 @@ import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import { failuresOf } from "./failure-marks.ts";
 import { type CallKey, callKey, withoutReason } from "./keys.ts";
-import { type Closing, startAndRecord } from "./recording.ts";
+import { attemptOf, type Closing, startAndRecord } from "./recording.ts";
 import { type Tool, validate } from "./tool.ts";
 
 /** A call that can start: this program has its tool, and the tool's schema accepts its input. */
@@ -61,9 +61,8 @@ export interface ReadyCall {
   /** Null for a direct call, which belongs to no message. */
   readonly messageId: string | null;
   readonly tool: Tool;
-  /** The arguments as the model sent them. */
   readonly raw: Json;
-  /** The arguments as the tool's schema returned them. */
+  /** As the tool's schema returned them. */
   readonly args: unknown;
   readonly key: CallKey;
 }
@@ -79,30 +78,19 @@ export interface RefusedCall {
 }
 
 export interface WaveResult {
-  /** Durable intents: start these now. */
   readonly started: readonly ReadyCall[];
-  /** Not in the log: an open call of this session has the same key. */
   readonly deferred: readonly ReadyCall[];
   /** Set when nothing was written, because another session has claimed the key of this call. */
   readonly claimed: { readonly call: ReadyCall; readonly by: ClaimHolder } | null;
 }
 
-/** The position of the `call.issued` event that claimed a key. */
-interface ClaimHolder {
-  readonly stream: string;
-  readonly seq: number;
-}
+type ClaimHolder = { readonly stream: string; readonly seq: number };
 
-/** Returns the drafts that close the message if the `settled` calls were its last open ones. */
 type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
 
 // ---- Prepare: a pure look at one call. Nothing is durable yet.
 
-/**
- * Finds the call's tool, validates its input and computes its key.
- * A promise only if the tool's schema is asynchronous. Direct calls (`messageId` null) pass arguments that
- * `copyArgs` has made already.
- */
+/** Finds the tool, validates the input and computes the key. Direct calls pass copied arguments. */
 export function prepareCall(
   context: LedgerContext,
   block: Pick<ToolCallBlock, "id" | "name" | "args">,
@@ -156,18 +144,14 @@ export function issueWave(
 const NO_FAILURES: ReadonlyMap<string, number> = new Map();
 
 /** Counts right before the commit: another session may have failed with a key since the call was prepared. */
-async function countFailures(
-  context: LedgerContext,
-  wave: readonly ReadyCall[],
-): Promise<Map<string, number>> {
+async function countFailures({ journal }: LedgerContext, wave: readonly ReadyCall[]) {
   const failures = new Map<string, number>();
   for (const { key } of wave) {
-    if (key.scope === "global") failures.set(key.key, await failuresOf(context.journal, key.key));
+    if (key.scope === "global") failures.set(key.key, await failuresOf(journal, key.key));
   }
   return failures;
 }
 
-/** Pure. Runs again on the new state when the commit meets a conflict. */
 function decideWave(
   context: LedgerContext,
   state: SessionState,
@@ -263,11 +247,11 @@ function afterCommit(
   return { started, deferred, claimed: null };
 }
 
-/** Runs one issued call and records its outcome. */
 export function runIssued(context: LedgerContext, call: ReadyCall, closing: Closing): Promise<Outcome> {
-  const { id, attempt, vendorKey, tool } = callOf(context.own.state, call.callId);
-  const { generation } = context.own.log.head;
-  return startAndRecord(context, { id, attempt, tool, generation }, vendorKey, call.tool, call.args, closing);
+  const issued = callOf(context.own.state, call.callId);
+  const run = attemptOf(context, issued, issued.attempt);
+  const { vendorKey } = issued;
+  return startAndRecord(context, { run, vendorKey, tool: call.tool, args: call.args, closing });
 }
 
 // ---- Global keys: the same operation runs once over all sessions, so the outcome is read from the other
@@ -306,7 +290,12 @@ export async function settleElsewhere(
   const { callId, tool } = call;
   const draft = holder
     ? draftRepeated(call, session, holder, holder.result ? { result: holder.result } : {})
-    : draftRefused({ ...call, tool: tool.name, by: "tool", error: resultIsGone(session) });
+    : draftRefused({
+        ...call,
+        tool: tool.name,
+        by: "tool",
+        error: `Not run: session ${session}, since removed, did this already. Its result is no longer on record.`,
+      });
   await context.own.write((state) => {
     mustNotBeCancelled(context.session, state);
     if (state.calls.has(callId)) return { events: [], result: undefined };
@@ -316,10 +305,6 @@ export async function settleElsewhere(
   if (repeats) context.on({ type: "call.repeated", callId, tool: tool.name, of: repeats.callId });
   else if (error) context.on({ type: "call.failed", callId, tool: tool.name, error: error.message });
   return "settled";
-}
-
-function resultIsGone(session: string): string {
-  return `Not run: session ${session}, since removed, did this already. Its result is no longer on record.`;
 }
 
 /** Finds the call that claimed the key, in its current state. Null when its session was removed. */

@@ -68,11 +68,14 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
       const child = session as Session;
       try {
         // Completed already if a crash came between its answer and the record of this call.
-        const text =
-          child.status === "completed" ? finalText(child) : await answer(spec, args, child, context);
+        const isDone = child.status === "completed";
+        const last = child.messages.at(-1);
+        const text = isDone
+          ? last && messageText(last)
+          : await answer(child, () => spec.run(args, child, context));
         if (child.status !== "completed") await child.complete();
         finished();
-        return { text, session: child.id };
+        return { text: text ?? "", session: child.id };
       } catch (error) {
         // The call ends here, at the cost of what was spent so far.
         if (error instanceof DefiniteFailure) finished();
@@ -84,14 +87,9 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
   };
 }
 
-async function answer<Args>(
-  spec: AgentToolSpec<Args>,
-  args: Args,
-  child: Session,
-  context: ExecuteContext,
-): Promise<string> {
+async function answer(child: Session, run: () => Promise<RunResult>): Promise<string> {
   sessionCore(child).promptCounts = new Map();
-  const result = await spec.run(args, child, context);
+  const result = await run();
   if (result.status === "done") return result.text;
   if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);
   const asked = result.waiting.filter(({ person }) => person);
@@ -99,11 +97,6 @@ async function answer<Args>(
     throw new NotFinished(`sub-agent ${child.id} is ${result.status}: ${result.reason}`);
   const calls = asked.map(({ callId, tool, why }) => `${tool} ${callId}: ${why}`).join("; ");
   throw new NotFinished(`sub-agent ${child.id} waits for a person: ${calls}`, { person: true });
-}
-
-function finalText(child: Session): string {
-  const last = child.messages.at(-1);
-  return last ? messageText(last) : "";
 }
 
 /** A sub-agent that may not start has done nothing, unless this is not its first attempt. */

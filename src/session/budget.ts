@@ -13,10 +13,7 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import type { SessionCore } from "./session-core.ts";
 
-/**
- * Throws unless all amounts are finite numbers of 0 or more. `Number(process.env.MAX_USD)` is NaN if the
- * variable is unset: that would be no limit, found out when the bill comes.
- */
+/** `Number(process.env.MAX_USD)` is NaN if unset: that would be no limit, found out by the bill. */
 export function mustBeAmounts(what: string, amounts: Amounts): void {
   for (const [unit, value] of Object.entries(amounts) as [string, unknown][]) {
     if (value === undefined) continue;
@@ -24,10 +21,9 @@ export function mustBeAmounts(what: string, amounts: Amounts): void {
     if (isUnit && typeof value === "number" && Number.isFinite(value) && value >= 0) continue;
     const text = typeof value === "number" || value === null ? String(value) : `a ${typeof value}`;
     const problem = isUnit ? `${what}.${unit} is ${text}` : `${what} has no ${JSON.stringify(unit)}`;
+    const units = BUDGET_UNITS.join(", ");
     throw new HoldfastError("INPUT_INVALID", `${problem}: nothing was asked or changed`, {
-      hint:
-        `Amounts are finite numbers of 0 or more, in ${BUDGET_UNITS.join(", ")}. ` +
-        "Leave out what has no limit.",
+      hint: `Amounts are finite numbers of 0 or more, in ${units}. Leave out what has no limit.`,
       data: { unit },
     });
   }
@@ -35,21 +31,16 @@ export function mustBeAmounts(what: string, amounts: Amounts): void {
 
 /** The unit whose limit is reached, if any. Stops the next call even if its cost is unknown. */
 export function reachedLimit({ spent, limit }: Budget): { unit: string } | null {
-  const unit = BUDGET_UNITS.find(
-    (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
-  );
+  const unit = BUDGET_UNITS.find((each) => (spent[each] ?? 0) >= (limit[each] ?? Number.POSITIVE_INFINITY));
   return unit ? { unit } : null;
 }
 
 /** Raises the session's limits to those of a run. Never lowers one that was raised from outside. */
 export async function limitBudget(session: SessionCore, budget: Amounts): Promise<void> {
-  await session.write((state) => {
+  await session.writeEvents((state) => {
     const raised = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
     const limits = Object.fromEntries(raised.map((unit) => [unit, budget[unit]]));
-    return {
-      events: raised.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }],
-      result: undefined,
-    };
+    return raised.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }];
   });
 }
 
@@ -69,18 +60,22 @@ export async function reserveForChild(
     const free = { ...state.budget, reserved };
     const amounts = { ...remaining(free), ...budget };
     const over = exceededLimit(free, amounts);
-    if (over) throw overBudget(parent.id, over);
+    if (over) {
+      const problem = `a sub-agent would take ${over.unit} to ${over.would} of ${over.limit}`;
+      throw new HoldfastError("BUDGET_EXCEEDED", `session ${parent.id}: ${problem}`, {
+        hint: "Give the sub-agent a smaller budget, or raise the session's.",
+        data: { session: parent.id, ...over },
+      });
+    }
     if (earlier && canonicalText(earlier) === canonicalText(amounts)) return { events: [], result: amounts };
     return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: amounts };
   });
 }
 
-/** Replaces the reservation by the real spending, in the commit of the call's outcome. */
-export function settleForChild(parent: SessionCore, callId: string, spent: Amounts): void {
-  parent.addRider(callId, [draftChildSpent(parent.state.budget, callId, spent)]);
-}
-
-/** Must precede the call's outcome in its commit: the outcome counts a whole open reservation as spent. */
+/**
+ * Replaces the reservation by the real spending. Must precede the call's outcome in its commit: the outcome
+ * counts a whole open reservation as spent.
+ */
 export function draftChildSpent(budget: Budget, callId: string, spent: Amounts): Draft {
   const id = childReservation(callId);
   if (Object.hasOwn(budget.reserved, id)) return { type: "budget.settled", data: { id, spent } };
@@ -95,15 +90,4 @@ function remaining(budget: Budget): Amounts {
     if (limit !== undefined) rest[unit] = Math.max(0, limit - (used[unit] ?? 0));
   }
   return rest;
-}
-
-function overBudget(id: string, over: { unit: string; limit: number; would: number }): HoldfastError {
-  return new HoldfastError(
-    "BUDGET_EXCEEDED",
-    `session ${id}: a sub-agent would take ${over.unit} to ${over.would} of ${over.limit}`,
-    {
-      hint: "Give the sub-agent a smaller budget, or raise the session's.",
-      data: { session: id, ...over },
-    },
-  );
 }

@@ -2,7 +2,13 @@ import { type Tool, validate, withTimeout } from "../ledger/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
-import { type Call, type CallError, checkCallId, type Effect } from "../model/session/index.ts";
+import {
+  type Call,
+  type CallError,
+  type CallResult,
+  checkCallId,
+  type Effect,
+} from "../model/session/index.ts";
 import type { SessionCore } from "./session-core.ts";
 
 /**
@@ -20,16 +26,12 @@ export interface DirectCall<Result> {
 }
 
 /** The outcome of `session.call`. `replayed` means that the call did not run now: its result was recorded. */
-export type DirectOutcome<Result> =
-  | {
-      readonly status: "completed";
-      readonly value: Result;
-      readonly replayed: boolean;
-      readonly callId: string;
-    }
-  | { readonly status: "failed"; readonly error: CallError; readonly callId: string }
+export type DirectOutcome<Result> = { readonly callId: string } & (
+  | { readonly status: "completed"; readonly value: Result; readonly replayed: boolean }
+  | { readonly status: "failed"; readonly error: CallError }
   /** The outcome is unknown: a person or a later run settles it. */
-  | { readonly status: "waiting"; readonly why: string; readonly callId: string };
+  | { readonly status: "waiting"; readonly why: string }
+);
 
 export async function runDirectCall<Result>(
   session: SessionCore,
@@ -91,11 +93,8 @@ async function runRead<Result>(
 ): Promise<DirectOutcome<Result>> {
   const input = await validate(direct.tool.input, args);
   if ("problem" in input) {
-    return {
-      status: "failed",
-      error: { message: `Invalid input for ${direct.tool.name}: ${input.problem}` },
-      callId,
-    };
+    const message = `Invalid input for ${direct.tool.name}: ${input.problem}`;
+    return { status: "failed", error: { message }, callId };
   }
   const signal = direct.signal ? AbortSignal.any([session.stop, direct.signal]) : session.stop;
   const { token } = session.own.lease;
@@ -107,10 +106,7 @@ async function runRead<Result>(
   return { status: "completed", value, replayed: false, callId };
 }
 
-async function resultValue(
-  session: SessionCore,
-  result: { value: Json } | { artifact: string; bytes: number },
-): Promise<Json> {
+async function resultValue(session: SessionCore, result: CallResult): Promise<Json> {
   if ("value" in result) return result.value;
   const bytes = await session.journal.getArtifact(result.artifact);
   return JSON.parse(new TextDecoder().decode(bytes)) as Json;

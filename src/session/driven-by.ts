@@ -20,7 +20,6 @@ export function drivenByMetadata(whom: string, stream?: string): JsonObject {
   return { [DRIVEN_BY]: whom, ...(stream !== undefined && { [SERVES_STREAM]: stream }) };
 }
 
-/** Null for a session that an agent runs. */
 export function drivenBy({ metadata }: SessionState): string | null {
   const whom = metadata[DRIVEN_BY];
   return typeof whom === "string" ? whom : null;

@@ -38,20 +38,18 @@ export interface MessageInput {
   readonly meta?: JsonObject;
 }
 
-export type MessageDraft = ReturnType<typeof draftMessage>;
+type MessageDraft = ReturnType<typeof draftMessage>;
 
-/** Checks a message and returns the event that appends it. The message in it is a frozen copy. */
 export function readMessage(input: MessageInput, now: number, newId: () => string): MessageDraft {
   checkOption("a message", input, "object");
   const { id, createdAt, text, blocks } = input;
-  // Complete already: `draftMessage` copies it anyway. Class instances still need the copy below, as plain
-  // objects.
+  // `draftMessage` copies it anyway. Class instances still need the copy below, as plain objects.
   const isComplete = text === undefined && typeof id === "string" && typeof createdAt === "string";
   if (isComplete && blocks && Object.getPrototypeOf(input) === Object.prototype) return draftMessage(input);
   return draftMessage(withDefaults(input, now, newId));
 }
 
-/** Keeps the field order that the message check reads fastest. It rejects unknown fields. */
+/** In the field order that the message check reads fastest. It rejects unknown fields. */
 function withDefaults(input: MessageInput, now: number, newId: () => string): object {
   const { id, role, createdAt, text, blocks = [], meta, ...others } = input;
   return {
@@ -65,10 +63,6 @@ function withDefaults(input: MessageInput, now: number, newId: () => string): ob
   };
 }
 
-/** Above this count a set finds duplicate ids faster than comparing all pairs. */
-const FEW = 8;
-
-/** Drafts the messages that are not stored yet, and a checkpoint if one is asked for. */
 export function appendDrafts(
   session: string,
   drafts: readonly MessageDraft[],
@@ -84,34 +78,32 @@ export function appendDrafts(
   return reactivate(state, events);
 }
 
-/** Leaves out messages whose id is in the log or earlier in the same append. */
 function newMessages(drafts: readonly MessageDraft[], state: SessionState): MessageDraft[] {
-  const seen = drafts.length > FEW ? new Set<string>() : null;
-  const fresh: MessageDraft[] = [];
-  for (const draft of drafts) {
-    const { id } = draft.data.message;
-    if (state.messageIds.has(id)) continue;
-    if (seen ? seen.has(id) : fresh.some(({ data }) => data.message.id === id)) continue;
-    seen?.add(id);
-    fresh.push(draft);
-  }
-  return fresh;
+  const seen = new Set<string>();
+  return drafts.filter(
+    ({
+      data: {
+        message: { id },
+      },
+    }) => {
+      const isNew = !state.messageIds.has(id) && !seen.has(id);
+      seen.add(id);
+      return isNew;
+    },
+  );
 }
 
 /** Providers insist that results follow their calls, so nothing may come between them. */
 function mustBeFinished(id: string, state: SessionState): void {
   if (state.unfinished.size === 0) return;
   const [message] = state.unfinished;
-  throw new HoldfastError(
-    "MESSAGE_UNFINISHED",
-    `session ${id}: the calls of message ${message} have no results yet`,
-    {
-      hint:
-        "Run them first: session.calls(session.unfinished, tools). " +
-        "From outside, sessions.prompt() queues a message.",
-      data: { session: id, message },
-    },
-  );
+  const problem = `session ${id}: the calls of message ${message} have no results yet`;
+  throw new HoldfastError("MESSAGE_UNFINISHED", problem, {
+    hint:
+      "Run them first: session.calls(session.unfinished, tools). " +
+      "From outside, sessions.prompt() queues a message.",
+    data: { session: id, message },
+  });
 }
 
 /**
@@ -128,19 +120,14 @@ export function withUniqueCallIds(draft: MessageDraft, state: SessionState): Mes
   const blocks = message.blocks.map((block, index): Block => {
     if (block.kind !== "tool_call") return block;
     const isFree = !seen.has(block.id) && !isUsed(block.id);
-    const id = isFree
-      ? block.id
-      : uniqueId(
-          `${block.id}.${message.id}.${index}`,
-          (each) => original.has(each) || seen.has(each) || isUsed(each),
-        );
+    const isTaken = (id: string): boolean => original.has(id) || seen.has(id) || isUsed(id);
+    const id = isFree ? block.id : uniqueId(`${block.id}.${message.id}.${index}`, isTaken);
     seen.add(id);
     return isFree ? block : { ...block, id };
   });
   return draftMessage({ ...message, blocks } satisfies Message);
 }
 
-/** Returns the readable id, or a hash of it if that is too long or taken. */
 function uniqueId(id: string, isTaken: (id: string) => boolean): string {
   if (isCallId(id) && !isTaken(id)) return id;
   for (let tries = 0; ; tries++) {
@@ -155,15 +142,11 @@ function areAllNew(message: Message, state: SessionState): boolean {
   return calls.length < 2 || new Set(calls.map(({ id }) => id)).size === calls.length;
 }
 
-/**
- * The transcript as users see it: frozen, and a copy of the fold's own list. Pushing to the fold's list would
- * show messages that are not stored.
- */
+/** The transcript as users see it, frozen. Pushing to the fold's own list would show unstored messages. */
 export class FrozenTranscript {
   private source: readonly Message[] = [];
   private copy: readonly Message[] = [];
 
-  /** Copies and freezes only if messages were added. Messages read from the store are not frozen. */
   of(messages: readonly Message[]): readonly Message[] {
     const known = this.source === messages ? this.copy.length : 0;
     if (this.source === messages && known === messages.length) return this.copy;

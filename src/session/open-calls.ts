@@ -19,7 +19,7 @@ import type { Draft } from "../model/stream/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { draftChildSpent } from "./budget.ts";
-import { incarnationOf } from "./session-core.ts";
+import { holderText, incarnationOf } from "./session-core.ts";
 import type { Spoken } from "./sessions.ts";
 import { stopSubAgent } from "./sub-agents.ts";
 import { noSession } from "./versions.ts";
@@ -34,7 +34,6 @@ export interface OpenCall {
   readonly issuedAt: Date;
   /** The call's arguments. Null if its session cannot be read, e.g. without the codec that encrypted it. */
   readonly args: Json;
-  /** The reason why its outcome is unknown, or why it waits. */
   readonly why: string | null;
 }
 
@@ -66,8 +65,8 @@ const PARALLEL_READS = 8;
  * `holdfast.calls`: lists calls without an outcome and resolves them for a person.
  *
  * @example
- * const { calls } = await holdfast.calls.list(); await holdfast.calls.resolve(calls[0].callId, { outcome:
- * "failed", by: "ann", why: "not in the bank's log" });
+ * const { calls } = await holdfast.calls.list();
+ * await holdfast.calls.resolve(calls[0].callId, { outcome: "failed", by: "ann", why: "not in the log" });
  */
 export class OpenCalls {
   private readonly journal: Journal;
@@ -108,15 +107,15 @@ export class OpenCalls {
     return this.journal.list<"items">({ of: "items", kind: "call", open: true, limit, ...rest });
   }
 
-  /** Arguments and reasons from the sessions. Reads a few at a time, because some are large. */
+  /** Reads a few sessions at a time, because some are large. */
   private async detailsOf(rows: readonly ItemRow[]): Promise<Map<ItemRow, Pick<Call, "args" | "why">>> {
     const details = new Map<ItemRow, Pick<Call, "args" | "why">>();
     const sessions = [...new Set(rows.map(({ stream }) => stream))];
     const look = async (stream: string): Promise<void> => {
       const state = await this.read(streamId(stream));
-      for (const row of rows.filter((each) => each.stream === stream)) {
-        const call = state?.calls.get(row.id);
-        if (call) details.set(row, { args: call.args, why: call.why });
+      for (const row of rows) {
+        const call = row.stream === stream && state?.calls.get(row.id);
+        if (call) details.set(row, call);
       }
     };
     for (let from = 0; from < sessions.length; from += PARALLEL_READS) {
@@ -173,7 +172,7 @@ export class OpenCalls {
         if (head.generation !== generation) throw noSession(session, this.journal.store.address);
         const current = state.calls.get(callId);
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
-        if (!lease && current.status !== "waiting") throw isInProgress(session, callId, current, null);
+        if (!lease && current.status !== "waiting") throw isInProgress(session, current, null);
         if (answer.outcome === "landed" && isNotStarted(current)) throw notRun(session, callId);
         const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
         const costs = spent ? [draftChildSpent(state.budget, callId, spent)] : [];
@@ -181,12 +180,9 @@ export class OpenCalls {
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
-    if (asked.status === "waiting") {
-      return commitFailure(this.journal, asked, commit(null, await stop()));
-    }
-    return this.withLease(log, asked, answer.by, async (lease) => {
-      return commitFailure(this.journal, asked, commit(lease, await stop()));
-    });
+    const settle = async (lease: Lease | null): Promise<Resolved> =>
+      commitFailure(this.journal, asked, commit(lease, await stop()));
+    return asked.status === "waiting" ? settle(null) : this.withLease(log, asked, answer.by, settle);
   }
 
   /** The lease fences the previous holder: if that process wakes up, it starts nothing beside this answer. */
@@ -197,7 +193,7 @@ export class OpenCalls {
     act: (lease: Lease) => Promise<Result>,
   ): Promise<Result> {
     const taken = await takeFromDead(this.journal, log.stream, label, this.onCrash);
-    if (!(taken instanceof Lease)) throw isInProgress(streamId(log.stream), call.id, call, taken.holder);
+    if (!(taken instanceof Lease)) throw isInProgress(streamId(log.stream), call, taken.holder);
     try {
       return await act(taken);
     } finally {
@@ -207,13 +203,11 @@ export class OpenCalls {
 
   private async find(callId: string): Promise<{ session: string; callId: string }> {
     const open = await allRows((from) => this.rows({ limit: 500, ...from }));
-    const found = open
-      .filter(({ id }) => id === callId)
-      .map(({ stream }) => ({ session: streamId(stream), callId }));
-    const [first, second] = found;
-    if (first && !second) return first;
-    if (second) throw severalHave(callId, found);
-    throw await this.noneOpen(callId);
+    const sessions = open.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
+    const [session] = sessions;
+    if (session === undefined) throw await this.noneOpen(callId);
+    if (sessions.length > 1) throw severalHave(callId, sessions);
+    return { session, callId };
   }
 
   /** Says who has resolved the call, if another person has just been faster. */
@@ -231,62 +225,49 @@ export class OpenCalls {
   }
 }
 
-function severalHave(callId: string, found: readonly { readonly session: string }[]): HoldfastError {
-  const sessions = found.map(({ session }) => session);
-  return new HoldfastError(
-    "CALL_NOT_FOUND",
-    `call ${callId} is open in several sessions: ${sessions.join(", ")}`,
-    {
-      hint: `Name the session: { session, callId }, on the command line --session ${sessions[0]}`,
-      data: { callId, sessions },
-    },
-  );
+function severalHave(callId: string, sessions: readonly string[]): HoldfastError {
+  const problem = `call ${callId} is open in several sessions: ${sessions.join(", ")}`;
+  return new HoldfastError("CALL_NOT_FOUND", problem, {
+    hint: `Name the session: { session, callId }, on the command line --session ${sessions[0]}`,
+    data: { callId, sessions },
+  });
 }
 
 const WHY_UNATTENDED = "nobody runs its session, and nobody finds out by itself";
 
-function isInProgress(
-  session: string,
-  callId: string,
-  { status }: Call,
-  holder: Holder | null,
-): HoldfastError {
-  const who = holder ? `${holder.label} (${holder.host}, pid ${holder.pid})` : "a process that took it over";
-  return new HoldfastError(
-    "CALL_NOT_WAITING",
-    `call ${callId} of session ${session} is ${status}: it waits for nobody`,
-    {
-      hint:
-        `Its session is held by ${who}, and finds out by itself. ` +
-        "Answer once it waits for a person, or cancel the session.",
-      data: { session, callId },
-    },
-  );
-}
-
-function notOpen(session: string, callId: string, call: Call | undefined): HoldfastError {
-  const problem = call ? `is ${call.status}: it waits for nobody` : "is not in its log";
-  const code = call ? "CALL_NOT_WAITING" : "CALL_NOT_FOUND";
-  return new HoldfastError(code, `call ${callId} of session ${session} ${problem}`, {
-    hint: call ? `Nothing is left to decide${settledText(call)}.` : "List its calls.",
+function isInProgress(session: string, { id: callId, status }: Call, holder: Holder | null): HoldfastError {
+  const who = holder ? holderText(holder) : "a process that took it over";
+  const problem = `call ${callId} of session ${session} is ${status}: it waits for nobody`;
+  return new HoldfastError("CALL_NOT_WAITING", problem, {
+    hint:
+      `Its session is held by ${who}, and finds out by itself. ` +
+      "Answer once it waits for a person, or cancel the session.",
     data: { session, callId },
   });
 }
 
-function settledText({ settledBy, by, why }: Call): string {
-  if (settledBy !== "person") return "";
-  return `: ${by ?? "somebody"} has answered for it${why ? ` (${why})` : ""}`;
+function notOpen(session: string, callId: string, call: Call | undefined): HoldfastError {
+  const what = `call ${callId} of session ${session}`;
+  const data = { session, callId };
+  if (!call)
+    return new HoldfastError("CALL_NOT_FOUND", `${what} is not in its log`, {
+      hint: "List its calls.",
+      data,
+    });
+  const { status, settledBy, by, why } = call;
+  const who = `: ${by ?? "somebody"} has answered for it${why ? ` (${why})` : ""}`;
+  return new HoldfastError("CALL_NOT_WAITING", `${what} is ${status}: it waits for nobody`, {
+    hint: `Nothing is left to decide${settledBy === "person" ? who : ""}.`,
+    data,
+  });
 }
 
 function notRun(session: string, callId: string): HoldfastError {
-  return new HoldfastError(
-    "CALL_TRANSITION",
-    `call ${callId} of session ${session} has not been run: it cannot have landed`,
-    {
-      hint: "Answer retry to let it run, or failed to refuse it.",
-      data: { session, callId },
-    },
-  );
+  const problem = `call ${callId} of session ${session} has not been run: it cannot have landed`;
+  return new HoldfastError("CALL_TRANSITION", problem, {
+    hint: "Answer retry to let it run, or failed to refuse it.",
+    data: { session, callId },
+  });
 }
 
 function answerDraft(

@@ -26,9 +26,9 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
-import { reserveForChild, settleForChild } from "./budget.ts";
+import { draftChildSpent, reserveForChild } from "./budget.ts";
 import { Session } from "./session.ts";
-import { type Resumed, SessionCore } from "./session-core.ts";
+import { holderText, type Resumed, SessionCore } from "./session-core.ts";
 import { childId } from "./sub-agents.ts";
 
 const DEFAULT_TTL_MS = 72 * 3_600_000;
@@ -87,11 +87,8 @@ export async function openSession(
   const stream = streamName("session", id);
   const label = options.label ?? `${process.title || "node"} ${process.pid}`;
   const waitMs = options.ifHeld === "throw" ? 0 : journal.leases.ttlMs + 1_000;
-  const taken = await journal.leases.take(stream, journal.newId(), {
-    label,
-    waitMs,
-    ...(options.signal && { signal: options.signal }),
-  });
+  const how = { label, waitMs, ...(options.signal && { signal: options.signal }) };
+  const taken = await journal.leases.take(stream, journal.newId(), how);
   if (!(taken instanceof Lease)) throw held(id, taken);
   failpoint("session.taken");
   try {
@@ -109,31 +106,22 @@ export async function openSession(
     return session;
   } catch (error) {
     await taken.release();
-    if (isHoldfastError(error, "STATE_STALE") && taken.from !== null)
-      await putBack(journal, taken.from, stream);
+    if (isHoldfastError(error, "STATE_STALE") && taken.from !== null) {
+      // Gives the lease back to the dead owner, so that a supervisor still finds the crash.
+      const { store, namespace } = journal;
+      const back = { act: "take", namespace, name: stream, holder: taken.from, ttlMs: 0 } as const;
+      await store.lease(back).catch(() => undefined);
+    }
     throw error;
   }
-}
-
-/**
- * Gives the lease back to the dead owner, so that a supervisor still finds the crash. If that fails, the
- * session counts as closed; the refusal is more important.
- */
-async function putBack({ store, namespace }: Journal, holder: Holder, name: string): Promise<void> {
-  await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 }).catch(() => undefined);
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {
   const { title, scratchpadRoot, metadata, goal, parent } = options;
   const described = { ...pick({ title, scratchpadRoot, metadata, goal }) };
   const { label, host, pid } = lease.holder;
-  const who = {
-    owner: label,
-    token: lease.token,
-    host,
-    pid,
-    from: lease.from ? holderText(lease.from) : null,
-  };
+  const from = lease.from ? holderText(lease.from) : null;
+  const who = { owner: label, token: lease.token, host, pid, from };
   if (!exists) {
     const ttlMs = options.ttlMs === undefined ? DEFAULT_TTL_MS : options.ttlMs;
     return [
@@ -158,15 +146,8 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
   return events;
 }
 
-/**
- * Opens the session of a sub-agent. Its budget is reserved in the parent's until the call has an outcome, so
- * that parallel sub-agents cannot spend the same money.
- */
-async function openChild(
-  parent: SessionCore,
-  callId: string,
-  budget: Amounts | undefined,
-): Promise<ChildSession> {
+/** Reserves its budget in the parent's, so that parallel sub-agents cannot spend the same money. */
+async function openChild(parent: SessionCore, callId: string, budget?: Amounts): Promise<ChildSession> {
   const { journal } = parent;
   const limit = await reserveForChild(parent, callId, budget).catch(async (error: unknown) => {
     if (!isHoldfastError(error, "BUDGET_EXCEEDED")) throw error;
@@ -177,7 +158,10 @@ async function openChild(
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
   const child = await openSession(journal, childId(parent.incarnation, callId), options, () => undefined);
   // Includes open reservations, as the next process would count them.
-  const finished = () => settleForChild(parent, callId, spentAndReserved(child.budget));
+  const finished = (): void => {
+    const spent = spentAndReserved(child.budget);
+    parent.riders.set(callId, [draftChildSpent(parent.state.budget, callId, spent)]);
+  };
   try {
     if (limit) await child.limit(limit);
     // The parent may have been cancelled before the child existed.
@@ -216,10 +200,6 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
       `Or start a new session. Its ttlMs is ${age(ttlMs)}; null means forever.`,
     data: { session: id, ageMs, ttlMs },
   });
-}
-
-function holderText(holder: Holder): string {
-  return `${holder.label} (${holder.host}, pid ${holder.pid})`;
 }
 
 function held(id: string, lease: LeaseRow): HoldfastError {

@@ -37,11 +37,7 @@ export function promptText(prompt: PromptInput): string {
   return typeof prompt === "string" ? prompt : prompt.text;
 }
 
-/**
- * Gives a sub-agent's prompt an id. After a crash the sub-agent's program runs again from its start and
- * repeats its prompts. The n-th prompt with some text has the same id in every attempt, so an answered one is
- * not asked again.
- */
+/** The n-th prompt with some text has the same id in every attempt, so an answered one is not asked again. */
 export function nameRepeatedPrompt(counts: Map<string, number>, text: string): PromptInput {
   const count = (counts.get(text) ?? 0) + 1;
   counts.set(text, count);
@@ -63,25 +59,19 @@ export function isFinal(message: Message): boolean {
   return message.role === "assistant" && toolCalls(message).length === 0;
 }
 
-/** The first final message after the prompt. */
 export function answerTo(messages: readonly Message[], id: string): Message | null {
   const start = messages.findLastIndex((message) => message.id === id);
   if (start < 0) return null;
   return messages.slice(start + 1).find(isFinal) ?? null;
 }
 
-/** Puts a prompt again that was compacted away before it had an answer. */
 export function putAgain({ messages }: SessionState, message: Message): Draft {
   const kept = messages.length > 0 ? [{ keep: [0, messages.length] }] : [];
   const data = { segments: [...kept, { add: [message] }], why: "its prompt has no answer yet" };
   return { type: "transcript.replaced", data };
 }
 
-/**
- * Moves user messages that arrived while the model worked behind its answer, like queued prompts. The answer
- * does not refer to them, so the next turn has to. `lastSent` is the last message the model saw; the answer
- * is about to be appended.
- */
+/** Moves messages that arrived while the model worked behind its answer, which does not refer to them. */
 export function moveAfterAnswer({ messages }: SessionState, lastSent: string | undefined): Draft[] {
   const from = messages.findLastIndex(({ id }) => id === lastSent) + 1;
   const to = messages.length;
@@ -90,10 +80,7 @@ export function moveAfterAnswer({ messages }: SessionState, lastSent: string | u
   return [{ type: "transcript.replaced", data: { segments, why: "said while the model was asked" } }];
 }
 
-/**
- * Throws if a known prompt id comes with other words: the old answer would not fit. With a codec the stored
- * text may differ on purpose (a redaction), so then the id alone decides.
- */
+/** With a codec the stored text may differ on purpose (a redaction), so then the id alone decides. */
 export function mustSayTheSame(
   session: string,
   journal: Journal,
@@ -148,7 +135,6 @@ export async function promptRecord(
   return new PromptHistory(id).read(journal, stream);
 }
 
-/** Folds the whole log with respect to one prompt. */
 class PromptHistory {
   private readonly id: string;
   private readonly state = sessionKind.initial();
@@ -203,7 +189,6 @@ class PromptHistory {
   }
 }
 
-/** True if a run would continue with this transcript. */
 function asksForAnswer(messages: readonly Message[]): boolean {
   const last = messages.at(-1);
   return last !== undefined && !isFinal(last);

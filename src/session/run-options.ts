@@ -21,7 +21,6 @@ import type { CadenceOption } from "./versions.ts";
  * });
  */
 export interface RunOptions {
-  /** The model as one function. See `Model`. */
   readonly model: Model;
   /** The tools the model may call. Calls that an earlier process left open are settled with them, by name. */
   readonly tools?: readonly Tool[];
@@ -116,7 +115,6 @@ export interface RunResult {
   readonly spent: Amounts;
   /** Ids of calls of this run that repeated a finished one, and of a prompt whose answer was recorded. */
   readonly replayed: readonly string[];
-  /** The session's latest version. */
   readonly version: number;
 }
 
@@ -170,14 +168,7 @@ export interface ModelResponse {
 }
 
 const RETRYABLE_STATUS = new Set([408, 409, 425, 429, 500, 502, 503, 504, 529]);
-const RETRYABLE_CODES = new Set([
-  "ECONNRESET",
-  "ECONNREFUSED",
-  "ETIMEDOUT",
-  "EPIPE",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-]);
+const RETRYABLE_CODE = /^(ECONNRESET|ECONNREFUSED|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_AGAIN)$/;
 
 /** A model call has no effect on the world, so a doubtful one is simply made again. */
 export function isRetryable(error: unknown): boolean {
@@ -186,7 +177,7 @@ export function isRetryable(error: unknown): boolean {
   if (typeof retryable === "boolean") return retryable;
   if (typeof flag === "boolean") return flag;
   if (RETRYABLE_STATUS.has(Number(status ?? statusCode))) return true;
-  return RETRYABLE_CODES.has(String(code)) || (cause !== undefined && isRetryable(cause));
+  return RETRYABLE_CODE.test(String(code)) || (cause !== undefined && isRetryable(cause));
 }
 
 export function describeTools(tools: readonly Tool[]): ToolDescription[] {

@@ -115,13 +115,11 @@ class Run {
   private readonly replayed: string[] = [];
   private readonly startedAt = performance.now();
   private turns = 0;
-  /** Id of the last model message that this run appended. */
+  /** Ids of the last model message that this run appended, and of the last message sent to the model. */
   private lastAppended: string | null = null;
-  /** Id of the last message that was sent to the model. */
   private lastSent: string | undefined;
-  /** The answer to this run's prompt, if the prompt has an id and the answer is known. */
   private answer: Message | null = null;
-  /** The prompt is in the log, but was compacted away without an answer: it has to be put again. */
+  /** The prompt was compacted away without an answer: it has to be put again. */
   private isPromptGone = false;
   readonly stopWatching: () => void;
 
@@ -203,8 +201,7 @@ class Run {
     const text = promptText(prompt);
     if (id === null && unansweredPrompts(state.messages).some((each) => messageText(each) === text))
       return null;
-    // A new prompt breaks a loop of identical calls: the pending ones run once more, then the model reads the
-    // prompt.
+    // A new prompt breaks a loop of identical calls: the pending ones run once more.
     const unfinished = this.session.unfinished;
     const waiting = unfinished && (await this.runCalls(unfinished, false));
     if (waiting) return waiting;
@@ -285,16 +282,14 @@ class Run {
   private async putPromptAgain(id: string, text: string): Promise<void> {
     const { journal } = this.session;
     const drafted = readMessage({ id, role: "user", text }, journal.now(), () => journal.newId());
-    await this.session.write((state) => ({
-      events: reactivate(state, [putAgain(state, drafted.data.message)]),
-      result: undefined,
-    }));
+    const { message } = drafted.data;
+    await this.session.writeEvents((state) => reactivate(state, [putAgain(state, message)]));
   }
 
   /** Makes an ended session active: a supervisor notices if it dies, and it is not pruned as ended. */
   private async reactivate(): Promise<void> {
     if (this.session.state.status === "active") return;
-    await this.session.write((state) => ({ events: reactivation(state), result: undefined }));
+    await this.session.writeEvents(reactivation);
   }
 
   private pauseReason(): string | null {
@@ -306,12 +301,12 @@ class Run {
 
   private async appendQueuedPrompts(): Promise<void> {
     if (this.session.state.prompts.length === 0) return;
-    await this.session.write((state) => {
+    await this.session.writeEvents((state) => {
       const events = state.prompts.map(({ id, blocks, at, by }): Draft => {
         const createdAt = isoTime(at);
         return { type: "message", data: { message: { id, role: "user", createdAt, blocks, meta: { by } } } };
       });
-      return { events: reactivate(state, events), result: undefined };
+      return reactivate(state, events);
     });
   }
 
@@ -358,7 +353,6 @@ class Run {
     }
   }
 
-  /** Appends the message, its cost and, after a final answer, a checkpoint, in one commit. */
   private async appendAnswer(response: ModelResponse, reservation: string | null): Promise<void> {
     const { session } = this;
     const { journal } = session;
@@ -367,13 +361,13 @@ class Run {
     const spent = addAmounts(this.usageOf(response), { turns: 1 });
     const final = isFinal(drafted.data.message);
     const { prompt } = this.options;
-    await session.write((state) => {
+    await session.writeEvents((state) => {
       const events: Draft[] = [withUniqueCallIds(drafted, state)];
       if (final) events.push(...moveAfterAnswer(state, this.lastSent));
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });
       if (final) events.push(...this.cadence.afterTurn(state, 1));
-      return { events, result: undefined };
+      return events;
     });
     this.lastAppended = drafted.data.message.id;
     if (final && typeof prompt === "object") this.answer ??= answerTo(session.state.messages, prompt.id);
@@ -423,30 +417,23 @@ class Run {
   }
 }
 
-/** The calls a run waits for: its own open ones, and those that another session blocks. */
 function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): WaitingCall[] {
-  const own = open.map(({ id, tool, status, needsPerson, why }) => ({
-    callId: id,
-    tool,
-    person: status === "waiting" || needsPerson,
-    why: why ?? "its outcome is not known yet",
-  }));
-  return [...own, ...blocked.map(blockedCall)];
+  const own = open.map(({ id, tool, status, needsPerson, why }) => {
+    const person = status === "waiting" || needsPerson;
+    return { callId: id, tool, person, why: why ?? "its outcome is not known yet" };
+  });
+  const elsewhere = blocked.map(({ callId, tool, by: { person, ...blockedBy } }) => {
+    const { session, callId: first } = blockedBy;
+    const why = `call ${first} of session ${session} does the same and has no outcome yet`;
+    return { callId, tool, person, why, blockedBy };
+  });
+  return [...own, ...elsewhere];
 }
 
-function blockedCall({ callId, tool, by }: BlockedCall): WaitingCall {
-  const { session, person } = by;
-  const why = `call ${by.callId} of session ${session} does the same and has no outcome yet`;
-  return { callId, tool, person, why, blockedBy: { session, callId: by.callId } };
-}
-
-/**
- * Counts how often the latest calls were made in a row with the same arguments. It reads the durable
- * transcript, so a restart does not reset the count.
- */
+/** Counts identical calls in a row in the durable transcript, so a restart does not reset the count. */
 function repeatedCalls(messages: readonly Message[]): { tool: string; count: number } {
-  let name = "";
-  let same = "";
+  let tool = "";
+  let same: string | null = null;
   let count = 0;
   for (let index = messages.length - 1; index >= 0; index--) {
     const message = messages[index] as Message;
@@ -454,14 +441,12 @@ function repeatedCalls(messages: readonly Message[]): { tool: string; count: num
     const calls = message.role === "assistant" ? toolCalls(message) : [];
     if (calls.length === 0) break;
     const asked = canonicalText(calls.map((call) => [call.name, call.args]));
-    if (count === 0) {
-      same = asked;
-      name = calls.map((call) => call.name).join(" + ");
-    }
+    same ??= asked;
     if (asked !== same) break;
+    tool = calls.map((call) => call.name).join(" + ");
     count++;
   }
-  return { tool: name, count };
+  return { tool, count };
 }
 
 const WATCH_MS = 100;
@@ -473,8 +458,10 @@ function watchForCancel(session: SessionCore, cancelled: AbortController): () =>
   const look = (): void => {
     timer = null;
     own.log.refresh().then(
-      (state) => {
-        if (state.status === "cancelled") cancelled.abort(cancelledError(session.id));
+      ({ status }) => {
+        const hint = "Call session.reopen() to continue it.";
+        const error = new HoldfastError("SESSION_ENDED", `session ${session.id} was cancelled`, { hint });
+        if (status === "cancelled") cancelled.abort(error);
       },
       (error: unknown) => {
         // The store was closed while the run was being given up.
@@ -528,22 +515,10 @@ async function asRunOf<Result>(session: SessionCore, work: () => Promise<Result>
 // ---- Errors
 
 function nestedRun(session: string): HoldfastError {
-  return new HoldfastError(
-    "INPUT_INVALID",
-    `session ${session}: run was called from within a run of the same session, which would wait for itself`,
-    {
-      hint:
-        "Call it when that run has ended. For a sub-agent use agentTool(). " +
-        "sessions.prompt() queues a message.",
-      data: { session },
-    },
-  );
-}
-
-function cancelledError(id: string): HoldfastError {
-  return new HoldfastError("SESSION_ENDED", `session ${id} was cancelled`, {
-    hint: "Call session.reopen() to continue it.",
-  });
+  const problem = "run was called from within a run of the same session, which would wait for itself";
+  const otherwise = "For a sub-agent use agentTool(). sessions.prompt() queues a message.";
+  const hint = `Call it when that run has ended. ${otherwise}`;
+  return new HoldfastError("INPUT_INVALID", `session ${session}: ${problem}`, { hint, data: { session } });
 }
 
 function nothingToAnswer(id: string): HoldfastError {

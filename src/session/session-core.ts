@@ -18,7 +18,6 @@ import {
   Ledger,
   type LedgerContext,
   mustNotBeCancelled,
-  type RunningAttempts,
   type Tool,
   VendorKeys,
 } from "../ledger/index.ts";
@@ -33,22 +32,24 @@ import {
   type SessionState,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
+import type { Holder } from "../store.ts";
 import { escalateToPerson, undecidedCalls } from "./abandoned.ts";
-import { LostCalls } from "./lost-calls.ts";
 import { appendDrafts, FrozenTranscript, type MessageInput, readMessage } from "./messages.ts";
 
-/** The id of a session, told apart from that of one which was removed before it was made again. */
+/** The id of a session, distinct from that of a removed one with the same name. */
 export function incarnationOf(id: string, generation: number): string {
   return generation === 1 ? id : `${id}#${generation}`;
+}
+
+export function holderText({ label, host, pid }: Holder): string {
+  return `${label} (${host}, pid ${pid})`;
 }
 
 export const PATIENCE_MS = 10_000;
 
 /** The state in which an earlier process left the session, and what this process has made of it. */
 export interface Resumed {
-  /** The latest version when this process took the session. */
   readonly version: number;
-  /** The number of messages at that time. */
   readonly messages: number;
   /** The owner that crashed or was taken over from, e.g. `"worker-2 (host, pid 41)"`. */
   readonly from: string | null;
@@ -60,29 +61,21 @@ export interface Resumed {
   readonly replayed: string[];
 }
 
-export interface SessionParts {
+interface SessionParts {
   readonly id: string;
   readonly own: OwnedLog<SessionState>;
   readonly journal: Journal;
   readonly resumed: Resumed | null;
   onClose(): void;
-  /** Opens the session of a sub-agent that works for one of this session's calls. */
   openChild(parent: SessionCore, callId: string, budget: Amounts | undefined): Promise<ChildSession>;
 }
 
-export interface LedgerOptions {
+interface LedgerOptions {
   readonly parallel?: number;
   readonly signal?: AbortSignal;
   readonly patienceMs?: number;
   readonly perCall?: Finishing;
   readonly on?: (progress: CallProgress) => void;
-}
-
-/** The parts of a ledger that belong to one incarnation of the session, and are shared by all its ledgers. */
-interface LedgerState {
-  readonly incarnation: string;
-  readonly attempts: RunningAttempts;
-  readonly vendorKeys: VendorKeys;
 }
 
 export class SessionCore {
@@ -92,22 +85,20 @@ export class SessionCore {
   readonly resumed: Resumed | null;
   /** Aborts when another process takes over, and when this handle is closed. */
   readonly stop: AbortSignal;
-  /** The latest run. The next one waits for it. */
   latestRun: Promise<unknown> = Promise.resolve();
   /** Set for a sub-agent: how often its program has put each prompt. See `nameRepeatedPrompt`. */
   promptCounts: Map<string, number> | null = null;
   private readonly parts: SessionParts;
   private readonly stopping = new AbortController();
-  /** The number of operations in progress, and the callbacks to call when it drops to zero. */
   private busy = 0;
   private readonly whenIdle: (() => void)[] = [];
-  private readonly riders = new Map<string, readonly Draft[]>();
+  /** Events that become durable in the commit of a call's outcome, or not at all. By call id. */
+  readonly riders = new Map<string, readonly Draft[]>();
   private readonly lostCalls: LostCalls;
   private readonly transcript = new FrozenTranscript();
   private closed = false;
-  /** Shared by everybody who closes: a signal handler and a `finally`, say. */
   private closing: Promise<void> = Promise.resolve();
-  private ledgerState: LedgerState | undefined;
+  private ledgerState: ReturnType<typeof ledgerStateOf> | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -123,7 +114,6 @@ export class SessionCore {
     return this.own.log.state;
   }
 
-  /** The session's id, distinct from that of an earlier session with the same name that was removed. */
   get incarnation(): string {
     return incarnationOf(this.id, this.own.log.head.generation);
   }
@@ -148,15 +138,11 @@ export class SessionCore {
   async append(inputs: readonly MessageInput[], checkpoint?: boolean | string): Promise<Message[]> {
     const now = this.journal.now();
     const drafts = inputs.map((input) => readMessage(input, now, () => this.journal.newId()));
-    await this.write((state) => ({
-      events: appendDrafts(this.id, drafts, state, checkpoint),
-      result: undefined,
-    }));
+    await this.writeEvents((state) => appendDrafts(this.id, drafts, state, checkpoint));
     failpoint("message.appended");
     return drafts.map(({ data }) => this.findMessage(data.message.id) ?? data.message);
   }
 
-  /** Appends events as the owner, unless the session is cancelled or closed. */
   async write<Result>(
     decide: (state: SessionState) => { events: readonly Draft[]; result: Result },
   ): Promise<Result> {
@@ -173,7 +159,10 @@ export class SessionCore {
     }
   }
 
-  /** Reads what others have appended: answers, prompts, a cancellation. */
+  writeEvents(decide: (state: SessionState) => readonly Draft[]): Promise<void> {
+    return this.write((state) => ({ events: decide(state), result: undefined }));
+  }
+
   async refresh(): Promise<void> {
     await this.own.log.refresh();
   }
@@ -183,10 +172,7 @@ export class SessionCore {
     return this.track(() => this.refresh().then(work));
   }
 
-  /**
-   * Like `during`, for work that begins with a commit. The commit meets others' events as a conflict, so the
-   * refresh is only needed if a person may have answered an open call.
-   */
+  /** For work that begins with a commit, which meets others' events as a conflict, except answers. */
   duringCommit<Result>(work: () => MaybePromise<Result>): Promise<Result> {
     return this.state.openCalls.size > 0 ? this.during(work) : this.track(work);
   }
@@ -194,8 +180,7 @@ export class SessionCore {
   /** Runs work that `close` waits for. Rejects if the handle is closed. */
   track<Result>(work: () => MaybePromise<Result>): Promise<Result> {
     if (this.closed) return Promise.reject(closedError(this.id));
-    // Counts before the work begins: a tool that it calls synchronously may be the one that closes the
-    // session.
+    // Counts before the work begins: a tool that it calls synchronously may close the session.
     this.busy += 1;
     const running = Promise.resolve(andThen(undefined, work));
     running.then(this.workEnded, this.workEnded);
@@ -212,7 +197,6 @@ export class SessionCore {
     return this.journal.leases.mustHold(this.own.lease);
   }
 
-  /** Moves interrupted calls that have an outcome by now to `resumed.settled`. */
   noteSettled(): void {
     if (!this.resumed) return;
     const { interrupted, settled } = this.resumed;
@@ -220,14 +204,11 @@ export class SessionCore {
     settled.push(...interrupted.filter((id) => !open.has(id) && !settled.includes(id)));
   }
 
-  /** Makes the events durable in the commit of the call's outcome, or not at all. */
-  addRider(callId: string, drafts: readonly Draft[]): void {
-    this.riders.set(callId, drafts);
-  }
-
   ledger(tools: readonly Tool[], options: LedgerOptions): Ledger {
     const { own, journal } = this;
-    const { attempts, vendorKeys } = this.currentLedgerState();
+    const { incarnation } = this;
+    if (this.ledgerState?.incarnation !== incarnation) this.ledgerState = ledgerStateOf(journal, incarnation);
+    const { attempts, vendorKeys } = this.ledgerState;
     const { on } = options;
     const context: LedgerContext = {
       own,
@@ -245,16 +226,6 @@ export class SessionCore {
       on: on ? (progress) => emitSafely(() => on(progress), journal.warn) : () => undefined,
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
-  }
-
-  private currentLedgerState(): LedgerState {
-    const { incarnation } = this;
-    if (this.ledgerState?.incarnation !== incarnation) {
-      const { store, namespace } = this.journal;
-      const attempts = attemptsOf(store, `${namespace}/${incarnation}`);
-      this.ledgerState = { incarnation, attempts, vendorKeys: new VendorKeys(incarnation) };
-    }
-    return this.ledgerState;
   }
 
   close(): Promise<void> {
@@ -285,11 +256,17 @@ export class SessionCore {
         return { events, result: undefined };
       });
     } catch (error) {
-      // The store was closed first, or another process took over: the next one who looks does this.
-      if (isHoldfastError(error, "LEASE_LOST") || isHoldfastError(error, "STORE_CLOSED")) return;
-      journal.warn(error);
+      // Else the store was closed first, or another process took over: the next one who looks does this.
+      if (!isHoldfastError(error, "LEASE_LOST") && !isHoldfastError(error, "STORE_CLOSED"))
+        journal.warn(error);
     }
   }
+}
+
+/** The parts that all ledgers of one incarnation share. */
+function ledgerStateOf({ store, namespace }: Journal, incarnation: string) {
+  const attempts = attemptsOf(store, `${namespace}/${incarnation}`);
+  return { incarnation, attempts, vendorKeys: new VendorKeys(incarnation) };
 }
 
 function closedError(id: string): HoldfastError {
@@ -309,4 +286,57 @@ function toolTable(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
     table.set(tool.name, tool);
   }
   return table;
+}
+
+// ---- Lost calls
+
+type ReleasedCalls = { readonly token: number; readonly since: ReadonlyMap<string, number> };
+
+const releasedBy = new WeakMap<Journal, Map<string, ReleasedCalls>>();
+
+/** Includes the attempt: a later one was in flight until it was lost itself. */
+const keyOf = ({ id, attempt }: Call): string => `${attempt} ${id}`;
+
+/**
+ * The time since which a call of unknown outcome cannot be started any more. `settleMs` counts from it: from
+ * the takeover by this process, on the steady clock. A process that releases a session and takes it again,
+ * without another owner in between, keeps counting. Otherwise a supervisor that looks in for a moment would
+ * never see `settleMs` pass.
+ */
+class LostCalls {
+  private readonly journal: Journal;
+  private readonly incarnation: string;
+  private readonly token: number;
+  private readonly known = new Map<string, { lostAt: number | null; since: number }>();
+
+  /** `calls` are open when the session is taken under the lease with this token. */
+  constructor(journal: Journal, incarnation: string, token: number, calls: readonly Call[]) {
+    this.journal = journal;
+    this.incarnation = incarnation;
+    this.token = token;
+    const released = releasedBy.get(journal)?.get(incarnation);
+    releasedBy.get(journal)?.delete(incarnation);
+    for (const call of calls) {
+      const since = released?.token === token - 1 ? released.since.get(keyOf(call)) : undefined;
+      this.known.set(keyOf(call), { lostAt: call.lostAt, since: since ?? journal.steady() });
+    }
+  }
+
+  /** Counts anew if the call was started and lost again since. */
+  since(call: Call): number {
+    const known = this.known.get(keyOf(call));
+    if (known?.lostAt === call.lostAt) return known.since;
+    const since = this.journal.steady();
+    this.known.set(keyOf(call), { lostAt: call.lostAt, since });
+    return since;
+  }
+
+  /** Keeps the times while the session is released with these calls open. */
+  release(calls: readonly Call[]): void {
+    const lost = calls.filter(({ status, doubt }) => status === "unknown" && doubt !== null);
+    if (lost.length === 0) return;
+    const since = new Map(lost.map((call) => [keyOf(call), this.since(call)]));
+    const released = releasedBy.get(this.journal) ?? new Map<string, ReleasedCalls>();
+    releasedBy.set(this.journal, released.set(this.incarnation, { token: this.token, since }));
+  }
 }

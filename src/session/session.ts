@@ -1,5 +1,5 @@
 import { failpoint } from "../failpoint.ts";
-import type { CallProgress, CallsOutcome, Finishing, Tool } from "../ledger/index.ts";
+import type { CallProgress, CallsOutcome, Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { checkOption } from "../model/options.ts";
@@ -16,7 +16,6 @@ import {
   type QueuedPrompt,
   reactivate,
   type SessionDiff,
-  type SessionState,
   type SessionStatus,
   toolCalls,
 } from "../model/session/index.ts";
@@ -65,37 +64,33 @@ export class Session {
     this.core = core;
   }
 
-  private get state(): SessionState {
-    return this.core.state;
-  }
-
   get status(): SessionStatus {
-    return this.state.status;
+    return this.core.state.status;
   }
 
   get createdAt(): Date {
-    return new Date(this.state.createdAt);
+    return new Date(this.core.state.createdAt);
   }
 
   get updatedAt(): Date {
-    return new Date(this.state.updatedAt);
+    return new Date(this.core.state.updatedAt);
   }
 
   get title(): string | null {
-    return this.state.title;
+    return this.core.state.title;
   }
 
   get scratchpadRoot(): string | null {
-    return this.state.scratchpadRoot;
+    return this.core.state.scratchpadRoot;
   }
 
   get metadata(): JsonObject {
-    return freezeJson(this.state.metadata);
+    return freezeJson(this.core.state.metadata);
   }
 
   /** Id of the goal that the session works on. */
   get goal(): string | null {
-    return this.state.goal;
+    return this.core.state.goal;
   }
 
   /** The transcript now, frozen. Later messages are not added to this list: read the property again. */
@@ -104,16 +99,16 @@ export class Session {
   }
 
   get plan(): Plan | null {
-    return freezeJson(this.state.plan);
+    return freezeJson(this.core.state.plan);
   }
 
   get budget(): Budget {
-    return this.state.budget;
+    return this.core.state.budget;
   }
 
   /** The number of the latest checkpoint. */
   get version(): number {
-    return this.state.version;
+    return this.core.state.version;
   }
 
   /** Calls without an outcome: in flight, unknown, or waiting for a person. */
@@ -123,8 +118,8 @@ export class Session {
 
   /** Prompts that `sessions.prompt` has queued and that are not in the transcript yet. */
   get prompts(): readonly QueuedPrompt[] {
-    for (const prompt of this.state.prompts) freezeJson(prompt);
-    return this.state.prompts;
+    for (const prompt of this.core.state.prompts) freezeJson(prompt);
+    return this.core.state.prompts;
   }
 
   /** The assistant message whose calls do not all have results yet. A resumed loop continues with it. */
@@ -134,7 +129,7 @@ export class Session {
 
   /** Checkpoints that were not deleted, oldest first. */
   get versions(): readonly Checkpoint[] {
-    return [...this.state.checkpoints.values()];
+    return [...this.core.state.checkpoints.values()];
   }
 
   /** Aborts when another process has taken this session over. */
@@ -164,18 +159,11 @@ export class Session {
    * @example
    * await session.append({ id: "greeting", role: "user", text: "Hello" }, { checkpoint: "greeted" });
    */
-  async append(input: MessageInput, options?: { checkpoint?: boolean | string }): Promise<Message>;
-  async append(
-    input: readonly MessageInput[],
-    options?: { checkpoint?: boolean | string },
-  ): Promise<Message[]>;
-  async append(
-    input: MessageInput | readonly MessageInput[],
-    options: { checkpoint?: boolean | string } = {},
-  ): Promise<Message | Message[]> {
+  async append(input: MessageInput, options?: AppendOptions): Promise<Message>;
+  async append(input: readonly MessageInput[], options?: AppendOptions): Promise<Message[]>;
+  async append(input: MessageInput | readonly MessageInput[], options: AppendOptions = {}) {
     if (Array.isArray(input)) return this.core.append(input, options.checkpoint);
-    const [stored] = await this.core.append([input as MessageInput], options.checkpoint);
-    return stored as Message;
+    return (await this.core.append([input as MessageInput], options.checkpoint))[0];
   }
 
   /**
@@ -195,10 +183,10 @@ export class Session {
     return core.duringCommit(async () => {
       const stored = core.findMessage(message.id);
       if (!stored) throw notAppended(this.id, message.id);
-      const outcome = await core.ledger(tools, options).run(stored, WITH_CHECKPOINT);
+      const ledger = core.ledger(tools, options);
+      const outcome = await ledger.run(stored, (state) => [checkpointDraft(state, true)]);
       if (!outcome.done) await core.mustHold();
-      const { done, waiting, later, blocked } = outcome;
-      return { done, waiting, later, blocked, count: toolCalls(stored).length };
+      return { ...outcome, count: toolCalls(stored).length };
     });
   }
 
@@ -247,10 +235,9 @@ export class Session {
     return this.core.write((state) => {
       const change = compareTranscripts(state.messages, messages);
       const events: Draft[] = [];
-      if (change.kind === "appended") {
-        for (const message of change.messages) events.push({ type: "message", data: { message } });
-      }
-      if (change.kind === "replaced")
+      if (change.kind === "appended")
+        events.push(...change.messages.map((message) => ({ type: "message", data: { message } })));
+      else if (change.kind === "replaced")
         events.push({ type: "transcript.replaced", data: { segments: change.segments } });
       if (content.plan !== undefined) events.push({ type: "plan.set", data: { plan: content.plan } });
       if (content.spent) events.push({ type: "budget.spent", data: { amounts: content.spent } });
@@ -285,7 +272,7 @@ export class Session {
     });
   }
 
-  /** Messages that this handle returned are frozen and valid. Others are checked. */
+  /** Messages that this handle returned are valid. */
   private checkMessages(values: readonly unknown[]): Message[] {
     checkOption(`session ${this.id}: messages`, values, "list");
     const known = new Set<unknown>(this.messages);
@@ -303,9 +290,9 @@ export class Session {
 
   /** Deletes a version's number and label. Numbers are not reused, and a resume never needs them. */
   async deleteVersion(version: number): Promise<void> {
-    await this.core.write((state) => {
+    await this.core.writeEvents((state) => {
       if (!state.checkpoints.has(version)) throw noVersion(this.id, version);
-      return { events: [{ type: "checkpoint.deleted", data: { version } }], result: undefined };
+      return [{ type: "checkpoint.deleted", data: { version } }];
     });
   }
 
@@ -331,8 +318,8 @@ export class Session {
   }
 
   /** Lets a fork start effects of its own. */
-  async allowEffects(): Promise<void> {
-    await this.appendEvent("session.effects", { effects: "live" });
+  allowEffects(): Promise<void> {
+    return this.appendEvent("session.effects", { effects: "live" });
   }
 
   /** Replaces the plan; null removes it. `save` can do it together with the transcript. */
@@ -362,7 +349,7 @@ export class Session {
   }
 
   private appendEvent(type: string, data: Draft["data"]): Promise<void> {
-    return this.core.write(() => ({ events: [{ type, data }], result: undefined }));
+    return this.core.writeEvents(() => [{ type, data }]);
   }
 
   /** Ends the session as done. Rejects while calls are open. A later `run` makes it active again. */
@@ -379,20 +366,16 @@ export class Session {
   async cancel(why?: string): Promise<void> {
     const { core } = this;
     await this.end("cancelled", why);
-    const by = core.own.lease.holder.label;
-    await cancelChildren(core.journal, core.incarnation, core.state, {
-      by,
-      ...(why !== undefined && { why }),
-    });
+    const spoken = { by: core.own.lease.holder.label, ...(why !== undefined && { why }) };
+    await cancelChildren(core.journal, core.incarnation, core.state, spoken);
   }
 
   /** Makes an ended session active again. */
-  async reopen(): Promise<void> {
+  reopen(): Promise<void> {
     const { own } = this.core;
     const data = { status: "active", why: null, by: own.lease.holder.label };
-    await this.core.track(() =>
-      own.write(() => ({ events: [{ type: "session.status", data }], result: undefined })),
-    );
+    const events = [{ type: "session.status", data }];
+    return this.core.track(() => own.write(() => ({ events, result: undefined })));
   }
 
   private async end(status: Exclude<SessionStatus, "active">, why?: string): Promise<void> {
@@ -423,12 +406,14 @@ export class Session {
   }
 }
 
+interface AppendOptions {
+  readonly checkpoint?: boolean | string;
+}
+
 /** The internal handle of a session, for the integrations and the supervisor. Not exported to users. */
 export function sessionCore(session: Session): SessionCore {
   return session["core"];
 }
-
-const WITH_CHECKPOINT: Finishing = (state) => [checkpointDraft(state, true)];
 
 function notAppended(session: string, message: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `session ${session}: message ${message} was not appended`, {
@@ -439,12 +424,9 @@ function notAppended(session: string, message: string): HoldfastError {
 }
 
 function hasOpenCalls(id: string, count: number): HoldfastError {
-  return new HoldfastError(
-    "SESSION_HAS_OPEN_CALLS",
-    `session ${id} has ${count} call(s) without an outcome`,
-    {
-      hint: "Settle them first: run the session with its tools, or resolve them as a person.",
-      data: { session: id, count },
-    },
-  );
+  const problem = `session ${id} has ${count} call(s) without an outcome`;
+  return new HoldfastError("SESSION_HAS_OPEN_CALLS", problem, {
+    hint: "Settle them first: run the session with its tools, or resolve them as a person.",
+    data: { session: id, count },
+  });
 }

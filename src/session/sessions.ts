@@ -69,7 +69,6 @@ export interface SessionDetail extends SessionSummary {
   readonly effects: "live" | "refused";
   /** For a sub-agent: the id of the session whose call started it. */
   readonly parent: string | null;
-  /** The current owner, if any. */
   readonly heldBy: Holder | null;
 }
 
@@ -79,10 +78,8 @@ export interface Spoken {
   readonly why?: string;
 }
 
-const SPOKEN = { by: "text", why: "text" } as const;
-
 function mustSpeak(what: string, spoken: Spoken): void {
-  checkOptions(what, spoken ?? {}, SPOKEN);
+  checkOptions(what, spoken ?? {}, { by: "text", why: "text" });
   checkOption(`${what}: by`, spoken?.by, "text");
 }
 
@@ -142,28 +139,23 @@ export class Sessions {
 
   /** Returns one session with everything in it, and its current owner. */
   async get(id: string): Promise<SessionDetail> {
-    const { state, row } = await this.load(id);
+    const { state, row } = await this.journal.load(sessionKind, id);
+    if (row.state !== "live") throw noSession(id, this.journal.store.address);
     const lease = await this.journal.leases.find(row.stream);
+    const { status, title, goal, messages, plan, budget, version, metadata, scratchpadRoot, effects } = state;
     return {
-      id,
-      status: state.status,
-      title: state.title,
-      goal: state.goal,
+      ...{ id, status, title, goal },
       createdAt: new Date(state.createdAt),
       updatedAt: new Date(state.updatedAt),
       openCalls: state.openCalls.size,
       stale: state.ttlMs !== null && state.updatedAt + state.ttlMs < this.journal.now(),
-      messages: state.messages,
-      plan: state.plan,
-      budget: state.budget,
+      ...{ messages, plan, budget },
       calls: [...state.calls.values()],
       versions: [...state.checkpoints.values()],
-      version: state.version,
-      metadata: state.metadata,
-      scratchpadRoot: state.scratchpadRoot,
+      ...{ version, metadata, scratchpadRoot },
       forkedFrom: state.forked?.session ?? null,
       forkedAtVersion: state.forked?.version ?? null,
-      effects: state.effects,
+      effects,
       parent: state.parent?.session ?? null,
       heldBy: lease && lease.remainingMs > 0 ? lease.holder : null,
     };
@@ -200,9 +192,11 @@ export class Sessions {
     const prepare = async (): Promise<void> => {
       isHeld = await this.journal.leases.isHeld(streamName("session", id));
     };
-    const say = (state: SessionState, isAsSeen: boolean): Draft[] =>
-      cancellation(state, spoken, !isHeld && isAsSeen);
-    const log = await this.speak(id, say, prepare);
+    const log = await this.speak(
+      id,
+      (state, isSame) => cancellation(state, spoken, !isHeld && isSame),
+      prepare,
+    );
     await cancelChildren(this.journal, incarnationOf(id, log.head.generation), log.state, spoken);
   }
 
@@ -213,7 +207,16 @@ export class Sessions {
   async retry(id: string, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.retry", spoken);
     await this.speak(id, (state) => {
-      if (state.status !== "active") throw hasEnded(id, state.status);
+      if (state.status !== "active") {
+        throw new HoldfastError(
+          "SESSION_ENDED",
+          `session ${id} is ${state.status}: there is nothing to retry`,
+          {
+            hint: "Nothing was changed. Call session.reopen() in its agent to make it active again.",
+            data: { session: id },
+          },
+        );
+      }
       return [{ type: "session.status", data: { status: "active", why: spoken.why ?? null, by: spoken.by } }];
     });
   }
@@ -298,24 +301,14 @@ export class Sessions {
     const result = await this.journal.remove(streamName("session", id), how);
     if (result === "removed") return;
     if (result === "gone") throw noSession(id, this.journal.store.address);
-    const reason =
-      result === "held"
-        ? "a process holds it"
-        : result === "needed"
-          ? "what it works for is not finished"
-          : "it has calls without an outcome";
+    const isNeeded = result === "needed" ? "what it works for is not finished" : null;
+    const reason = result === "held" ? "a process holds it" : (isNeeded ?? "it has calls without an outcome");
     throw new HoldfastError("STREAM_BUSY", `session ${id} cannot be erased: ${reason}`, {
       hint: "Cancel it or settle its calls, then erase it again.",
     });
   }
 
   private readonly isNeeded = (id: string): Promise<boolean> => isReferenced(this.journal, id);
-
-  private async load(id: string) {
-    const loaded = await this.journal.load(sessionKind, id);
-    if (loaded.row.state !== "live") throw noSession(id, this.journal.store.address);
-    return loaded;
-  }
 
   /** Appends without the lease; decides again on a conflict. `prepare` runs before the decision. */
   private async speak(
@@ -335,11 +328,4 @@ export class Sessions {
     commitResult(outcome);
     return log;
   }
-}
-
-function hasEnded(id: string, status: SessionStatus): HoldfastError {
-  return new HoldfastError("SESSION_ENDED", `session ${id} is ${status}: there is nothing to retry`, {
-    hint: "Nothing was changed. Call session.reopen() in its agent to make it active again.",
-    data: { session: id },
-  });
 }

@@ -31,18 +31,18 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { incarnationOf } from "./session-core.ts";
+import type { Spoken } from "./sessions.ts";
 
 /** The id of a sub-agent's session. It follows from the call, so a resumed call finds it again. */
 export function childId(parentIncarnation: string, callId: string): string {
   return `sub-${sha256(JSON.stringify([parentIncarnation, callId])).slice(0, 32)}`;
 }
 
-/** Cancels the sub-agents that work for a session's open calls, and theirs. */
 export async function cancelChildren(
   journal: Journal,
   incarnation: string,
   state: SessionState,
-  spoken: { readonly by: string; readonly why?: string },
+  spoken: Spoken,
 ): Promise<void> {
   for (const call of openCallsOf(state)) {
     const id = childId(incarnation, call.id);
@@ -61,27 +61,20 @@ export async function cancelChildren(
 }
 
 /** `isAbandoned`: the session had no owner, and no new owner has written to it since that look. */
-export function cancellation(
-  state: SessionState,
-  spoken: { readonly by: string; readonly why?: string },
-  isAbandoned: boolean,
-): Draft[] {
-  const data = { status: "cancelled", why: spoken.why ?? null, by: spoken.by };
+export function cancellation(state: SessionState, { by, why }: Spoken, isAbandoned: boolean): Draft[] {
+  const data = { status: "cancelled", why: why ?? null, by };
   const isActive = state.status === "active";
   const ended = isActive ? [{ type: "session.status", data }] : [];
   const isCancelled = isActive || state.status === "cancelled";
   return [...ended, ...(isAbandoned && isCancelled ? escalateToPerson(openCallsOf(state)) : [])];
 }
 
-interface Stop {
+interface Stop extends Required<Spoken> {
   readonly journal: Journal;
   readonly outcome: "landed" | "failed";
-  readonly by: string;
-  readonly why: string;
   readonly onCrash: OnCrash;
 }
 
-/** Stops the sub-agent of a call, if it has one. Resolves to the spending, or null. */
 export async function stopSubAgent(stop: Stop, incarnation: string, callId: string): Promise<Amounts | null> {
   const { journal, by, why } = stop;
   const id = childId(incarnation, callId);
@@ -131,29 +124,19 @@ function totalSpent({ spent, reserved }: Budget, below: SpentBelow): Amounts {
   return [...own.map(([, amounts]) => amounts), ...below.values()].reduce(addAmounts, spent);
 }
 
-/** Started, with an unknown outcome. A granted retry means that it has not happened. */
-function isInDoubt({ status, doubt }: Call): boolean {
-  return status === "issued" || doubt !== null;
-}
-
-interface Refusal {
-  readonly callId: string;
-  readonly text: string;
-}
+type Refusal = { readonly callId: string; readonly text: string };
 
 function mustBeCertain({ callId, text }: Refusal, session: string, open: readonly Call[]): void {
-  const calls = open.filter(isInDoubt);
+  // Started, with an unknown outcome. A granted retry means that it has not happened.
+  const calls = open.filter(({ status, doubt }) => status === "issued" || doubt !== null);
   if (calls.length === 0) return;
   const named = calls.map(({ id, tool, status }) => `${tool} ${id} (${status})`).join(", ");
   const commands = calls.map(({ id }) => `holdfast resolve ${id} landed|failed --session ${session}`);
-  throw new HoldfastError(
-    "SESSION_HAS_OPEN_CALLS",
-    `${text}: of its sub-agent ${session} nobody knows whether these happened: ${named}`,
-    {
-      hint: `Answer for those first: ${commands.join("; ")}. Or run its agent, which finds out what it can.`,
-      data: { callId, session, calls: calls.map(({ id }) => id) },
-    },
-  );
+  const problem = `${text}: of its sub-agent ${session} nobody knows whether these happened: ${named}`;
+  throw new HoldfastError("SESSION_HAS_OPEN_CALLS", problem, {
+    hint: `Answer for those first: ${commands.join("; ")}. Or run its agent, which finds out what it can.`,
+    data: { callId, session, calls: calls.map(({ id }) => id) },
+  });
 }
 
 function isHeld({ callId, text }: Refusal, session: string, holder: string): HoldfastError {

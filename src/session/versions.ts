@@ -111,15 +111,11 @@ export async function forkSession(
   const data = { session: from, version, seq, live: options.effects === "live" };
   const forked = { type: "session.forked", data };
   commitResult(await log.commit(() => ({ events: [forked], result: undefined, fork })));
-  const later = [...now.state.calls.values()].filter(
-    (call) => (call.seq > seq || openThen.has(call.id)) && call.effect !== "read",
-  );
-  const effects = later.filter((call) => call.status !== "failed" && call.status !== "repeated");
-  return {
-    id,
-    version,
-    laterEffects: effects.map(({ id: callId, tool, status }) => ({ callId, tool, status })),
-  };
+  const later = [...now.state.calls.values()].filter((call) => call.seq > seq || openThen.has(call.id));
+  const laterEffects = later
+    .filter(({ effect, status }) => effect !== "read" && status !== "failed" && status !== "repeated")
+    .map(({ id: callId, tool, status }) => ({ callId, tool, status }));
+  return { id, version, laterEffects };
 }
 
 async function stateAt(journal: Journal, id: string, version: number): Promise<SessionState> {
@@ -134,14 +130,8 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
   checkOption(`session ${id}: version`, version, "number");
   const stream = streamName("session", id);
-  const { rows } = await journal.list<"items">({
-    of: "items",
-    kind: "checkpoint",
-    stream,
-    id: String(version),
-    limit: 1,
-  });
-  const own = rows[0];
+  const asked = { of: "items", kind: "checkpoint", stream, id: String(version), limit: 1 } as const;
+  const [own] = (await journal.list<"items">(asked)).rows;
   if (own?.status === "deleted") throw noVersion(id, version);
   if (own && own.seq !== null) return own.seq;
   const row = await journal.row(stream);

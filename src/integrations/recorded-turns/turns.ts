@@ -271,11 +271,8 @@ export class RecordedTurns {
     sessionCore(session).stop.throwIfAborted();
     if (state.messageIds.has(turnId(this.run, this.cursor))) throw runCompacted(session.id, this.run);
     if (state.status === "cancelled") {
-      throw new HoldfastError(
-        "SESSION_ENDED",
-        `session ${session.id} was cancelled: the model is not asked`,
-        { hint: "Call session.reopen() to continue it all the same." },
-      );
+      const problem = `session ${session.id} was cancelled: the model is not asked`;
+      throw new HoldfastError("SESSION_ENDED", problem, { hint: "Call session.reopen() to continue it." });
     }
     if (state.openCalls.size > 0) throw callsPending(session);
     const { limit, spent } = state.budget;
