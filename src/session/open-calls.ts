@@ -20,8 +20,7 @@ import type { Holder, ItemRow, Page } from "../store.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { draftChildSpent } from "./budget.ts";
 import { holderText, incarnationOf } from "./session-core.ts";
-import type { Spoken } from "./sessions.ts";
-import { stopSubAgent } from "./sub-agents.ts";
+import { type Spoken, stopSubAgent } from "./sub-agents.ts";
 import { noSession } from "./versions.ts";
 
 /** A call without an outcome, as `calls.list` returns it. */

@@ -29,7 +29,7 @@ import { mustBeAmounts } from "./budget.ts";
 import { isReferenced } from "./driven-by.ts";
 import { mustSayTheSame, promptRecord } from "./prompts.ts";
 import { incarnationOf } from "./session-core.ts";
-import { cancelChildren, cancellation } from "./sub-agents.ts";
+import { cancelChildren, cancellation, type Spoken } from "./sub-agents.ts";
 import {
   diffVersions,
   type ForkReport,
@@ -70,12 +70,6 @@ export interface SessionDetail extends SessionSummary {
   /** For a sub-agent: the id of the session whose call started it. */
   readonly parent: string | null;
   readonly heldBy: Holder | null;
-}
-
-/** The actor and its reason, recorded with the act: `{ by: "ann", why: "wrong order" }`. */
-export interface Spoken {
-  readonly by: string;
-  readonly why?: string;
 }
 
 function mustSpeak(what: string, spoken: Spoken): void {

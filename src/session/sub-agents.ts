@@ -31,7 +31,12 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { incarnationOf } from "./session-core.ts";
-import type { Spoken } from "./sessions.ts";
+
+/** The actor and its reason, recorded with the act: `{ by: "ann", why: "wrong order" }`. */
+export interface Spoken {
+  readonly by: string;
+  readonly why?: string;
+}
 
 /** The id of a sub-agent's session. It follows from the call, so a resumed call finds it again. */
 export function childId(parentIncarnation: string, callId: string): string {

@@ -16,7 +16,7 @@ import { isOpen, openCallsOf, type SessionState, sessionKind, toolCalls } from "
 import { childId, incarnationOf } from "../session/index.ts";
 import type { StreamRow } from "../store.ts";
 
-export type BlockedOn = "person" | "session";
+type BlockedOn = "person" | "session";
 
 export function blockedOn(journal: Journal, session: string): Promise<BlockedOn | null> {
   return findBlocker(journal, session, new Set());
@@ -27,9 +27,8 @@ async function findBlocker(journal: Journal, id: string, seen: Set<string>): Pro
   if (seen.has(id)) return null;
   seen.add(id);
   const members = await withSubAgents(journal, id);
-  if (members.some(({ state }) => openCallsOf(state).some(({ status }) => status === "waiting"))) {
-    return "person";
-  }
+  const calls = members.flatMap(({ state }) => openCallsOf(state));
+  if (calls.some(({ status }) => status === "waiting")) return "person";
   for (const member of members) {
     const found = await findGlobalBlocker(journal, member, seen);
     if (found !== null) return found;
@@ -37,12 +36,7 @@ async function findBlocker(journal: Journal, id: string, seen: Set<string>): Pro
   return null;
 }
 
-/** Finds calls of other sessions that keep this one's calls from being issued. */
-async function findGlobalBlocker(
-  journal: Journal,
-  member: Member,
-  seen: Set<string>,
-): Promise<BlockedOn | null> {
+async function findGlobalBlocker(journal: Journal, member: Member, seen: Set<string>) {
   const { messages, unfinished, calls } = member.state;
   const asked = messages.filter((message) => unfinished.has(message.id)).flatMap(toolCalls);
   const tools = new Set(asked.filter(({ id }) => !calls.has(id)).map(({ name }) => name));
@@ -80,11 +74,7 @@ export async function sessionWaitingForPerson(
   return null;
 }
 
-interface Member {
-  readonly id: string;
-  readonly state: SessionState;
-  readonly row: StreamRow;
-}
+type Member = { readonly id: string; readonly state: SessionState; readonly row: StreamRow };
 
 /** A session, the sub-agents for its open calls, and theirs. Empty if it was removed or has ended. */
 export async function withSubAgents(journal: Journal, id: string): Promise<Member[]> {

@@ -21,16 +21,15 @@ import { allRows, type Journal, Lease } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalDraft, GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
-import type { Holder, LeaseRow, StreamRow } from "../store.ts";
+import { holderText } from "../session/index.ts";
+import type { Holder, LeaseRow } from "../store.ts";
 import type { SupervisorEvent } from "./notices.ts";
 import type { Attempt } from "./worker-kind.ts";
 
 export interface CrashContext {
   readonly journal: Journal;
   readonly by: Actor;
-  /** The goal with this id, or null. */
   goal(id: string): Promise<Goal | null>;
-  /** Requests a worker for the session. */
   want(session: string): Promise<void>;
   emit(event: SupervisorEvent): void;
   readonly attempt: Attempt;
@@ -38,7 +37,6 @@ export interface CrashContext {
   readonly unmarked: Map<string, { readonly from: Holder; readonly owner: string }>;
 }
 
-/** Returns the ids of the sessions that this sweep found dead. */
 export async function markCrashedSessions(
   context: CrashContext,
   leases: ReadonlyMap<string, LeaseRow>,
@@ -82,7 +80,7 @@ export async function recordCrash(
     const session = streamId(lease.name);
     const why = `${holderText(from)} is gone`;
     const goal = row.facets.goal === null ? null : await context.goal(row.facets.goal);
-    if (goal) await noteCrash(goal, by, { row, lease, from, why });
+    if (goal) await noteCrash(goal, by, { lease, from, why, startedAt: row.createdAt });
     await context.want(session);
     context.emit({ type: "session.crashed", session, goal: goal?.id ?? null, why });
     return true;
@@ -107,39 +105,26 @@ function previousHolder(
   return own && own.owner === from?.owner ? own.from : from;
 }
 
-interface Crash {
-  readonly row: StreamRow;
-  readonly lease: Lease;
-  readonly from: Holder;
-  readonly why: string;
-}
-
 /** Marks the crash in the goal's history. A session without an entry gets one, from its creation on. */
-async function noteCrash(goal: Goal, by: Actor, { row, lease, from, why }: Crash): Promise<void> {
-  const session = streamId(row.stream);
+async function noteCrash(
+  goal: Goal,
+  by: Actor,
+  { lease, from, why, startedAt }: { lease: Lease; from: Holder; why: string; startedAt: number },
+): Promise<void> {
+  const session = streamId(lease.name);
   const notes = `Agent unresponsive: ${why}`.slice(0, 1_000);
   await goalCore(goal).commit(by, (state: GoalState) => {
     const entry = state.history.get(session);
     if (entry && entry.status !== "active") return { events: [], result: undefined };
-    const start = {
-      session,
-      agent: from.label.slice(0, 500) || "unknown",
-      resumes: null,
-      startedAt: row.createdAt,
-    };
+    const start = { session, agent: from.label.slice(0, 500) || "unknown", resumes: null, startedAt };
     const started = entry ? [] : sessionActs.startSession(state, by, start).events;
     const crashed: GoalDraft = { type: "session.crashed", data: { by, session, notes } };
     return { events: [...started, crashed], result: undefined, guards: [lease.guard] };
   });
 }
 
-function holderText({ label, host, pid }: Holder): string {
-  return `${label} (${host}, pid ${pid})`;
-}
-
 // ---- Leases
 
-/** All leases whose name starts with `prefix`, by name. */
 export async function leasesUnder(journal: Journal, prefix: string): Promise<Map<string, LeaseRow>> {
   const rows = await allRows((from) => journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from }));
   return new Map(rows.map((row) => [row.name, row]));

@@ -1,7 +1,6 @@
 /** Looks after work without an owner: crashed sessions, stuck tasks, interrupted calls, workers. */
 
-export type { OpenCallNote } from "./interrupted-calls.ts";
-export type { CommandNotice, SupervisorEvent } from "./notices.ts";
+export type { CommandNotice, OpenCallNote, SupervisorEvent } from "./notices.ts";
 export type { SuperviseOptions, SweepOptions, WorkerCommand } from "./options.ts";
 export { noteCrash, supervise, superviseOnce } from "./supervise.ts";
 export { Sweeper, type SweepReport } from "./sweep.ts";

@@ -19,8 +19,8 @@
  * reported at its end.
  */
 
-import { allRows, type Journal } from "../journal/index.ts";
-import { type Tool, unsure, type Verdict } from "../ledger/index.ts";
+import { allRows } from "../journal/index.ts";
+import { sleep, type Tool, unsure, type Verdict } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import {
@@ -40,19 +40,9 @@ import {
 import type { LeaseRow } from "../store.ts";
 import { isOrphaned } from "./blocked-on.ts";
 import { type CrashContext, isLive, recordCrash } from "./crashed-sessions.ts";
-
-/** A call without an outcome in a session that has no owner. */
-export interface OpenCallNote {
-  readonly session: string;
-  readonly callId: string;
-  readonly tool: string;
-  /** True if a person has to answer. False if its agent or a later sweep finds out. */
-  readonly person: boolean;
-  readonly why: string;
-}
+import type { OpenCallNote } from "./notices.ts";
 
 export interface SettleContext extends CrashContext {
-  readonly label: string;
   readonly tools: readonly Tool[];
   readonly unknownTools: "leave" | "ask";
   readonly stop: AbortSignal;
@@ -76,8 +66,6 @@ export interface SettleReport {
 }
 
 const AGAIN_MS = 30_000;
-const PAGE = 200;
-/** Sessions that are settled in parallel. */
 const PARALLEL = 8;
 
 export async function settleInterrupted(
@@ -85,20 +73,25 @@ export async function settleInterrupted(
   leases: ReadonlyMap<string, LeaseRow>,
 ): Promise<SettleReport> {
   const { inProgress } = context;
-  const streams = await sessionsWithOpenCalls(context.journal);
+  // Reads the whole list first, because settling changes it.
+  const asked = { of: "streams", kind: "session", openCalls: true, limit: 200 } as const;
+  const rows = await allRows((from) => context.journal.list<"streams">({ ...asked, ...from }));
+  const streams = rows.map(({ stream }) => stream);
   const free = streams.filter((stream) => !isLive(leases.get(stream)) && !inProgress.has(streamId(stream)));
-  const limit = new TimeLimit(context.patienceMs);
+  const done = new AbortController();
+  const { patienceMs } = context;
+  const limit = patienceMs === null ? [] : [sleep(patienceMs, done.signal).catch(() => undefined)];
   const settling = new Settling(context, leases);
   try {
     for (const stream of free) {
-      if (inProgress.size >= PARALLEL) await limit.race(inProgress.values());
+      if (inProgress.size >= PARALLEL) await Promise.race([...limit, ...inProgress.values()]);
       // All of them are slow: leave the rest to a later sweep.
       if (inProgress.size >= PARALLEL || context.stop.aborted) break;
       settling.begin(streamId(stream));
     }
-    await limit.race([Promise.all(settling.begun.values())]);
+    await Promise.race([...limit, Promise.all(settling.begun.values())]);
   } finally {
-    limit.end();
+    done.abort();
   }
   for (const [session, end] of settling.begun) {
     if (inProgress.has(session)) end.then(context.onLate, context.onLate);
@@ -143,44 +136,35 @@ class Settling {
   }
 
   async #settle(id: string): Promise<void> {
-    const { journal, notBefore } = this.#context;
+    const { journal, notBefore, unknownTools } = this.#context;
     const { state } = await journal.load(sessionKind, id);
     if (state.status === "cancelled") {
       if (undecidedCalls(state).length > 0) await (await this.#take(id))?.close();
       return;
     }
     const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
-    if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#maySettle(tool))) return;
+    const maySettle = ({ tool }: Call) => unknownTools === "ask" || isKnown(this.#context, tool);
+    if (unsettled.length === 0 || !unsettled.every(maySettle)) return;
     const pause = notBefore.get(id);
     // `since` is in the future if the clock was set back: then the pause does not count.
     if (pause && pause.since <= journal.now() && journal.now() < pause.until) return;
-    const why = await noStartReason(journal, id, state);
-    if (isLeftToAgent(why, unsettled)) return;
+    const isOrphan = await isOrphaned(journal, id, state);
+    const why = isOrphan ? ORPHANED : isStale(state, journal.now()) ? STALE : null;
+    // A retry that was granted long ago is left to the agent, after a person's look.
+    if (why === STALE && unsettled.some(({ granted }) => granted)) return;
     const session = await this.#take(id);
     if (!session) return;
-    const settled = await settleHeld(this.#context, session, why);
-    this.#report(
-      id,
-      unsettled.filter((call) => settled.includes(call.id)),
-      (await journal.load(sessionKind, id)).state.calls,
-    );
-  }
-
-  #maySettle(tool: string): boolean {
-    return this.#context.unknownTools === "ask" || isKnown(this.#context, tool);
+    const ids = await settleHeld(this.#context, session, why);
+    const settled = unsettled.filter((call) => ids.includes(call.id));
+    this.#report(id, settled, (await journal.load(sessionKind, id)).state.calls);
   }
 
   #report(session: string, settled: readonly Call[], calls: ReadonlyMap<string, Call>): void {
     const { journal, notBefore, emit } = this.#context;
     for (const { id: callId, tool } of settled) {
       this.settled.push({ session, callId });
-      emit({
-        type: "call.settled",
-        session,
-        callId,
-        tool,
-        status: calls.get(callId)?.status ?? "settled",
-      });
+      const status = calls.get(callId)?.status ?? "settled";
+      emit({ type: "call.settled", session, callId, tool, status });
     }
     const later = [...calls.values()].filter(({ status }) => status === "unknown");
     const since = journal.now();
@@ -190,9 +174,9 @@ class Settling {
   }
 
   async #take(id: string): Promise<Session | null> {
-    const { journal, label, stop } = this.#context;
+    const { journal, by, stop } = this.#context;
     try {
-      const options = { label, ifHeld: "throw", stale: "use", signal: stop } as const;
+      const options = { label: by.name, ifHeld: "throw", stale: "use", signal: stop } as const;
       const session = await openSession(journal, id, options, () => undefined);
       if (await this.#recordCrash(session)) this.crashed.push(id);
       return session;
@@ -215,40 +199,12 @@ class Settling {
   }
 }
 
-/** Waits for work, but not longer than `ms`. */
-class TimeLimit {
-  readonly #isOver: Promise<void>;
-  #timer: NodeJS.Timeout | null = null;
-
-  constructor(ms: number | null) {
-    this.#isOver = new Promise((resolve) => {
-      if (ms !== null) this.#timer = setTimeout(resolve, ms);
-    });
-  }
-
-  async race(work: Iterable<Promise<unknown>>): Promise<void> {
-    await Promise.race([this.#isOver, ...work]);
-  }
-
-  end(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-  }
-}
-
-/** Reads the whole list first, because settling changes it. */
-async function sessionsWithOpenCalls(journal: CrashContext["journal"]): Promise<string[]> {
-  const asked = { of: "streams", kind: "session", openCalls: true, limit: PAGE } as const;
-  const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
-  return rows.map(({ stream }) => stream);
-}
-
 async function openCallsIn(context: SettleContext, session: string): Promise<SettleReport["open"] | null> {
   const look = () => context.journal.load(sessionKind, session);
   const seen = await context.attempt(`looking at session ${session}`, look, null);
-  return (
-    seen &&
-    openCallsOf(seen.state).map((call) => ({ note: noteOf(context, session, call), attempt: call.attempt }))
-  );
+  if (!seen) return null;
+  const open = openCallsOf(seen.state);
+  return open.map((call) => ({ note: noteOf(context, session, call), attempt: call.attempt }));
 }
 
 async function settleHeld(
@@ -257,14 +213,9 @@ async function settleHeld(
   why: NoStartReason | null,
 ): Promise<readonly string[]> {
   const { tools, stop } = context;
-  let closed: Promise<void> | null = null;
-  const close = (): Promise<void> => {
-    closed ??= session.close();
-    return closed;
-  };
   const onStop = (): void => {
     // Closing stops the settling below, which awaits the same promise and gets its errors.
-    close().catch(() => undefined);
+    session.close().catch(() => undefined);
   };
   stop.addEventListener("abort", onStop, { once: true });
   try {
@@ -277,7 +228,7 @@ async function settleHeld(
     return [];
   } finally {
     stop.removeEventListener("abort", onStop);
-    await close();
+    await session.close();
   }
 }
 
@@ -307,20 +258,6 @@ type NoStartReason = typeof STALE | typeof ORPHANED;
 const STALE = "its session is past its time to live";
 const ORPHANED = "the call that its session works for has an outcome already";
 
-async function noStartReason(
-  journal: Journal,
-  id: string,
-  state: SessionState,
-): Promise<NoStartReason | null> {
-  if (await isOrphaned(journal, id, state)) return ORPHANED;
-  return isStale(state, journal.now()) ? STALE : null;
-}
-
-/** A retry that was granted long ago is left to the agent, after a person's look. */
-function isLeftToAgent(why: NoStartReason | null, unsettled: readonly Call[]): boolean {
-  return why === STALE && unsettled.some(({ granted }) => granted);
-}
-
 /**
  * The age counts from the last activity. A takeover is none: a supervisor that dies right after one would
  * make the session young again. A person's grant is activity: that person has read the session.
@@ -346,19 +283,15 @@ async function settleByVerifyOnly(
   tools: readonly Tool[],
   why: NoStartReason,
 ): Promise<readonly string[]> {
-  await escalateUnstarted(session, why);
-  const verifying = tools.map((tool) => verifyOnly(tool, why));
-  return (await session.settle(verifying, ({ status, granted }) => status !== "waiting" && !granted)).settled;
-}
-
-/** Lets calls that never started wait for a person: settling would simply start them. */
-async function escalateUnstarted(session: Session, why: NoStartReason): Promise<void> {
-  await sessionCore(session).write((state) => {
+  // Calls that never started wait for a person: settling would simply start them.
+  await sessionCore(session).writeEvents((state) => {
     const unstarted = openCallsOf(state).filter(
       ({ status, doubt, granted }) => status === "unknown" && doubt === null && !(granted && why === STALE),
     );
-    return { events: escalateToPerson(unstarted, `it has not begun, and ${why}`), result: undefined };
+    return escalateToPerson(unstarted, `it has not begun, and ${why}`);
   });
+  const verifying = tools.map((tool) => verifyOnly(tool, why));
+  return (await session.settle(verifying, ({ status, granted }) => status !== "waiting" && !granted)).settled;
 }
 
 /** The tool with `verify` only: it cannot run again, and asks a person if `verify` does not say `landed`. */

@@ -3,7 +3,19 @@
  * never hurts the loop. Each supervisor sends a notice at least once, so two supervisors may both send it.
  */
 
+import type { LostClaim } from "../goal/index.ts";
+import { withTimeout } from "../ledger/index.ts";
 import type { Work } from "./worker-kind.ts";
+
+/** A call without an outcome in a session that has no owner. */
+export interface OpenCallNote {
+  readonly session: string;
+  readonly callId: string;
+  readonly tool: string;
+  /** True if a person has to answer. False if its agent or a later sweep finds out. */
+  readonly person: boolean;
+  readonly why: string;
+}
 
 /** A finding or an act of a supervisor. `onEvent` gets all of them, `notify` those that concern a person. */
 export type SupervisorEvent =
@@ -13,32 +25,9 @@ export type SupervisorEvent =
       readonly goal: string | null;
       readonly why: string;
     }
-  | {
-      readonly type: "task.reset";
-      readonly goal: string;
-      readonly task: string;
-      readonly session: string | null;
-      readonly agent: string;
-      /** The last progress note. */
-      readonly note: string | null;
-      readonly why: string;
-    }
-  | {
-      readonly type: "call.settled";
-      readonly session: string;
-      readonly callId: string;
-      readonly tool: string;
-      readonly status: string;
-    }
-  /** `person`: it waits for an answer. Otherwise its agent or a later sweep settles it. */
-  | {
-      readonly type: "call.open";
-      readonly session: string;
-      readonly callId: string;
-      readonly tool: string;
-      readonly person: boolean;
-      readonly why: string;
-    }
+  | ({ readonly type: "task.reset"; readonly goal: string } & LostClaim)
+  | ({ readonly type: "call.settled"; readonly status: string } & Omit<OpenCallNote, "person" | "why">)
+  | ({ readonly type: "call.open" } & OpenCallNote)
   | { readonly type: "goal.blocked"; readonly goal: string; readonly why: string }
   | { readonly type: "task.unblocked"; readonly goal: string; readonly tasks: readonly string[] }
   | { readonly type: "worker.started"; readonly work: Work; readonly pid: number | null }
@@ -63,7 +52,6 @@ const QUIET: readonly SupervisorEvent["type"][] = ["worker.started", "worker.end
 
 /** A program that gets the events of `notify`, e.g. `{ command: ["./send-mail.sh"] }`. */
 export interface CommandNotice {
-  /** Program and arguments. */
   readonly command: readonly string[];
   /** The time after which it is killed. 10 s unless set. */
   readonly timeoutMs?: number;
@@ -101,21 +89,13 @@ export class Notices {
 
   /** Waits for notices in flight, at most `withinMs`. */
   async settled(withinMs: number): Promise<void> {
-    const done = new AbortController();
-    const timeout = new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, withinMs);
-      done.signal.addEventListener("abort", () => clearTimeout(timer));
-    });
-    await Promise.race([Promise.allSettled(this.#inFlight), timeout]);
-    done.abort();
+    await withTimeout(Promise.allSettled(this.#inFlight), withinMs, new AbortController().signal, null);
   }
 
   #guard(send: () => Promise<void>): void {
     const sent = send().catch(this.#warn);
     this.#inFlight.add(sent);
-    const done = (): void => {
-      this.#inFlight.delete(sent);
-    };
+    const done = () => this.#inFlight.delete(sent);
     sent.then(done, done);
   }
 }
@@ -136,10 +116,7 @@ function runCommand({ command, timeoutMs }: CommandNotice, event: SupervisorEven
     });
     // A command may ignore its input.
     child.stdin.on("error", () => undefined);
+    const errorAsText = (_name: string, value: unknown) => (value instanceof Error ? value.message : value);
     child.stdin.end(`${JSON.stringify(event, errorAsText)}\n`);
   });
-}
-
-function errorAsText(_name: string, value: unknown): unknown {
-  return value instanceof Error ? value.message : value;
 }

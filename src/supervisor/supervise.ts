@@ -20,7 +20,6 @@ import { Workers } from "./workers.ts";
 /** The least pause between rounds, however many changes there are. `everyMs` if that is less. */
 const LEAST_PAUSE_MS = 1_000;
 
-/** One sweep, without starting workers. */
 export async function superviseOnce(journal: Journal, options: SweepOptions = {}): Promise<SweepReport> {
   const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
   const report = await sweeper.sweep();
@@ -28,7 +27,6 @@ export async function superviseOnce(journal: Journal, options: SweepOptions = {}
   return report;
 }
 
-/** Records the crash of a session whose lease was taken for a person's act. */
 export async function noteCrash(
   journal: Journal,
   lease: Lease,
@@ -74,14 +72,9 @@ export async function supervise(journal: Journal, options: SuperviseOptions): Pr
 
 function mustBeParallel(parallel: number): void {
   if (Number.isSafeInteger(parallel) && parallel > 0) return;
-  throw new HoldfastError(
-    "INPUT_INVALID",
-    `supervise: parallel is ${parallel} (expected a whole number of 1 or more)`,
-    {
-      hint: "Pass the number of workers. To start none, leave out `start`.",
-      data: { parallel },
-    },
-  );
+  const problem = `supervise: parallel is ${parallel} (expected a whole number of 1 or more)`;
+  const hint = "Pass the number of workers. To start none, leave out `start`.";
+  throw new HoldfastError("INPUT_INVALID", problem, { hint, data: { parallel } });
 }
 
 /** Returns the time at which work that has to wait may be started, if any. */

@@ -16,29 +16,19 @@ import { streamId, streamName } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashContext, isLive, leasesUnder, markCrashedSessions } from "./crashed-sessions.ts";
-import {
-  type OpenCallNote,
-  type SettleContext,
-  type SettleReport,
-  settleInterrupted,
-} from "./interrupted-calls.ts";
-import { Notices, type SupervisorEvent } from "./notices.ts";
+import { type SettleContext, type SettleReport, settleInterrupted } from "./interrupted-calls.ts";
+import { Notices, type OpenCallNote, type SupervisorEvent } from "./notices.ts";
 import { DEFAULTS, type SweepOptions } from "./options.ts";
 import type { Attempt, Work } from "./worker-kind.ts";
 
 /** The result of one sweep, `holdfast.superviseOnce()`. */
 export interface SweepReport {
-  /** Sessions that this sweep found dead. */
   readonly crashed: readonly string[];
-  /** Tasks that this sweep made available again. */
   readonly reset: GoalReport["reset"];
-  /** Calls that this sweep settled. */
   readonly settled: SettleReport["settled"];
-  /** Open calls in sessions that have no owner. `person` means that the call waits for an answer. */
+  /** In sessions without an owner. `person`: the call waits for an answer. */
   readonly open: readonly OpenCallNote[];
-  /** Tasks that can be claimed now. */
   readonly ready: readonly Work[];
-  /** Steps that failed. */
   readonly errors: readonly { readonly doing: string; readonly error: unknown }[];
 }
 
@@ -52,7 +42,6 @@ export class Sweeper {
   readonly #goals = new Map<string, Goal>();
   readonly #notBefore: SettleContext["notBefore"] = new Map();
   readonly #unmarked: CrashContext["unmarked"] = new Map();
-  /** States that were reported and are not over yet. */
   readonly #reported = new Set<string>();
   /** Open calls that were reported, by the report's content, with their session. */
   readonly #reportedCalls = new Map<string, string>();
@@ -86,7 +75,6 @@ export class Sweeper {
     return this.#settling.has(session);
   }
 
-  /** Stops settling in the background, and waits for its end. */
   async end(): Promise<void> {
     this.#ending.abort();
     await Promise.allSettled(this.#settling.values());
@@ -176,7 +164,7 @@ export class Sweeper {
     return unfinished.map(({ stream }) => streamId(stream));
   }
 
-  async #sweepGoal(id: string, leases: Parameters<typeof sweepGoal>[2]): Promise<GoalReport | null> {
+  async #sweepGoal(id: string, leases: Leases): Promise<GoalReport | null> {
     const goal = await this.goal(id);
     if (!goal) return null;
     const staleAfterMs = this.#options.staleAfterMs ?? DEFAULTS.staleAfterMs;
@@ -190,12 +178,12 @@ export class Sweeper {
     return report;
   }
 
-  #settle(leases: Parameters<typeof settleInterrupted>[1], context: CrashContext): Promise<SettleReport> {
+  #settle(leases: Leases, context: CrashContext): Promise<SettleReport> {
+    const { tools = [], unknownTools = "leave" } = this.#options;
     const settleContext: SettleContext = {
       ...context,
-      label: this.by.name,
-      tools: this.#options.tools ?? [],
-      unknownTools: this.#options.unknownTools ?? "leave",
+      tools,
+      unknownTools,
       stop: this.#stop,
       notBefore: this.#notBefore,
       inProgress: this.#settling,
@@ -235,11 +223,8 @@ export class Sweeper {
 // Every change is one commit, guarded by a lease or decided on the state it is applied to. A crash between
 // two of them leaves the rest to the next sweep, and two supervisors write nothing twice.
 
-interface GoalContext {
-  readonly journal: Journal;
-  readonly by: Actor;
+interface GoalContext extends Pick<CrashContext, "journal" | "by" | "emit"> {
   readonly staleAfterMs: number;
-  emit(event: SupervisorEvent): void;
 }
 
 interface GoalReport {
@@ -250,11 +235,9 @@ interface GoalReport {
   readonly blocked: ReadonlySet<string>;
 }
 
-async function sweepGoal(
-  context: GoalContext,
-  goal: Goal,
-  sessions: ReadonlyMap<string, LeaseRow>,
-): Promise<GoalReport> {
+type Leases = ReadonlyMap<string, LeaseRow>;
+
+async function sweepGoal(context: GoalContext, goal: Goal, sessions: Leases): Promise<GoalReport> {
   await goal.refresh();
   const living = await livingSessions(context, goal, sessions);
   const lost = await resetLostClaims(goal, context.by, { staleAfterMs: context.staleAfterMs, living });
@@ -270,11 +253,7 @@ async function sweepGoal(
 }
 
 /** Sessions that hold tasks and are alive, with the time of their last write. */
-async function livingSessions(
-  { journal }: GoalContext,
-  goal: Goal,
-  sessions: ReadonlyMap<string, LeaseRow>,
-): Promise<Map<string, number>> {
+async function livingSessions({ journal }: GoalContext, goal: Goal, sessions: Leases) {
   const living = new Map<string, number>();
   for (const { claim } of goal.state.tasks.values()) {
     const stream = claim?.session ? sessionStream(claim.session) : null;
@@ -285,11 +264,7 @@ async function livingSessions(
 }
 
 /** Looks again if the lease was not live when the sweep listed it: a process may have come since. */
-async function isLiveNow(
-  journal: Journal,
-  listed: ReadonlyMap<string, LeaseRow>,
-  stream: string,
-): Promise<boolean> {
+async function isLiveNow(journal: Journal, listed: Leases, stream: string): Promise<boolean> {
   return isLive(listed.get(stream)) || isLive((await journal.leases.find(stream)) ?? undefined);
 }
 
@@ -303,15 +278,10 @@ function sessionStream(session: string): string | null {
 }
 
 /** Marks active entries that hold no task and whose session or run is not alive. */
-async function markSilent(
-  context: GoalContext,
-  goal: Goal,
-  sessions: ReadonlyMap<string, LeaseRow>,
-): Promise<void> {
+async function markSilent(context: GoalContext, goal: Goal, sessions: Leases): Promise<void> {
   const busy = new Set([...goal.state.tasks.values()].map(({ claim }) => claim?.session));
-  const active = [...goal.state.history.values()].filter(
-    ({ status, id }) => status === "active" && !busy.has(id),
-  );
+  const entries = [...goal.state.history.values()];
+  const active = entries.filter(({ status, id }) => status === "active" && !busy.has(id));
   if (active.length === 0) return;
   const own = await leasesUnder(context.journal, `goal/${goal.id}/`);
   for (const entry of active) {
@@ -323,12 +293,7 @@ async function markSilent(
   }
 }
 
-async function markDeadRun(
-  context: GoalContext,
-  goal: Goal,
-  entry: HistoryEntry,
-  run: LeaseRow,
-): Promise<void> {
+async function markDeadRun(context: GoalContext, goal: Goal, entry: HistoryEntry, run: LeaseRow) {
   if (isLive(run)) return;
   const { journal, by } = context;
   const lease = await journal.leases.take(run.name, journal.newId(), { label: by.name, waitMs: 0 });
@@ -353,19 +318,12 @@ async function changedAt(goal: Goal, { revision, startedAt }: HistoryEntry): Pro
   return startedAt;
 }
 
-async function recordSilentCrash(
-  context: GoalContext,
-  goal: Goal,
-  { id }: HistoryEntry,
-  why: string,
-): Promise<void> {
+async function recordSilentCrash(context: GoalContext, goal: Goal, { id }: HistoryEntry, why: string) {
+  const { by } = context;
   const notes = `Agent unresponsive: ${why}`;
-  const wrote = await goalCore(goal).commit(context.by, (state) => {
+  const wrote = await goalCore(goal).commit(by, (state) => {
     if (state.history.get(id)?.status !== "active") return { events: [], result: false };
-    return {
-      events: [{ type: "session.crashed", data: { by: context.by, session: id, notes } }],
-      result: true,
-    };
+    return { events: [{ type: "session.crashed", data: { by, session: id, notes } }], result: true };
   });
   if (wrote) context.emit({ type: "session.crashed", session: id, goal: goal.id, why });
 }

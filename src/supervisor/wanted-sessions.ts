@@ -69,18 +69,17 @@ interface RemainingWork {
   readonly open: readonly Call[];
   /** True if calls are open, or not even issued. */
   readonly isUnfinished: boolean;
-  /** Past its time to live, as `holdfast.session` counts it. */
   readonly isStale: boolean;
 }
 
-/** The remaining work, or the reason why there is none. */
 export async function remainingWork(
   journal: Journal,
   session: string,
   { life }: WorkerState,
 ): Promise<{ readonly over: string } | RemainingWork> {
   const row = await journal.row(streamName("session", session));
-  if (row.state !== "live" || (life !== null && row.head.generation !== life)) return REMOVED;
+  if (row.state !== "live" || (life !== null && row.head.generation !== life))
+    return { over: "it was removed" };
   if (row.facets.status !== "active") return { over: `it is ${row.facets.status}` };
   const { state } = await journal.load(sessionKind, session);
   if (state.goal !== null) return { over: "it continues with its task" };
@@ -92,8 +91,6 @@ export async function remainingWork(
   const isStale = state.ttlMs !== null && journal.now() - state.updatedAt > state.ttlMs;
   return { open, isUnfinished: open.length > 0 || state.unfinished.size > 0, isStale };
 }
-
-const REMOVED = { over: "it was removed" } as const;
 
 function isAnswered(state: SessionState): boolean {
   const { messages, unfinished, prompts, calls, callSlots } = state;

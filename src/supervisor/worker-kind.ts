@@ -47,22 +47,16 @@ export function workerId(work: Work): string {
 }
 
 /** Runs one of several acts. Reports an error and returns `fallback`, so that the others still run. */
-export type Attempt = <Result>(
-  doing: string,
-  act: () => Promise<Result>,
-  fallback: Result,
-) => Promise<Result>;
+export type Attempt = <T>(doing: string, act: () => Promise<T>, fallback: T) => Promise<T>;
 
-export type WorkerStatus = "idle" | "wanted" | "running" | "waiting" | "looping";
+type WorkerStatus = "idle" | "wanted" | "running" | "waiting" | "looping";
 
 export interface WorkerState {
   work: Work | null;
   status: WorkerStatus;
   /** Generation of the session. Null for a task, and if it was not recorded. */
   life: number | null;
-  /** Requested again since the worker was started. */
   isWantedAgain: boolean;
-  /** Deaths in a row. */
   deaths: number;
   lastDeath: string | null;
   notBefore: number;
@@ -88,21 +82,13 @@ const ended = lazySchema(() =>
     how: z.enum(["done", "waiting", "died", "stopped"]),
     why: why.nullable(),
     notBefore: z.number(),
-    /** For a task: the session in which a person has to answer first. */
     session: name.optional(),
   }),
 );
-const looping = lazySchema(() =>
-  z.strictObject({
-    why,
-    blocker: name.nullable(),
-    places: z.record(z.string(), z.int().nonnegative()),
-  }),
-);
-const pardoned = lazySchema(() => z.strictObject({ why }));
-const unwanted = lazySchema(() => z.strictObject({ why }));
+const places = () => z.record(z.string(), z.int().nonnegative());
+const looping = lazySchema(() => z.strictObject({ why, blocker: name.nullable(), places: places() }));
+const reason = lazySchema(() => z.strictObject({ why }));
 
-/** The status of work that has no worker. */
 function atRest({ work: about }: WorkerState): WorkerStatus {
   return about?.kind === "session" ? "wanted" : "idle";
 }
@@ -121,7 +107,7 @@ const workerEvents = {
     },
     { 1: (data) => ({ ...(data as { work: Json }), life: null }) },
   ),
-  "worker.unwanted": event(1, unwanted, (state: WorkerState) => {
+  "worker.unwanted": event(1, reason, (state: WorkerState) => {
     Object.assign(state, RESET, { status: "idle" });
   }),
   "worker.started": event(1, started, (state: WorkerState, data) => {
@@ -153,7 +139,7 @@ const workerEvents = {
     // Version 1 recorded no positions: everything counts as news, and the work is tried once more.
     { 1: (data) => ({ ...(data as { why: Json }), places: {} }) },
   ),
-  "worker.pardoned": event(1, pardoned, (state: WorkerState) => {
+  "worker.pardoned": event(1, reason, (state: WorkerState) => {
     Object.assign(state, RESET, { status: atRest(state) });
   }),
 } as const;

@@ -49,7 +49,7 @@ import {
 
 type Own = OwnedLog<WorkerState>;
 
-/** The start of a worker, to find out whether anything has changed since. */
+/** To find out whether anything has changed since the worker was started. */
 interface Start {
   readonly at: number;
   hasChanged(): Promise<boolean>;
@@ -243,7 +243,7 @@ export class Workers {
     const process = new WorkerProcess(work, command);
     this.#sweeper.emit({ type: "worker.started", work, pid: process.pid });
     const done = process.ended
-      .then((ended) => this.#afterEnd(own, work, ended, start))
+      .then((failure) => this.#afterEnd(own, work, failure, start))
       .catch((error: unknown) =>
         this.#sweeper.emit({ type: "error", doing: `watching ${titleOf(work)}`, error }),
       )
@@ -255,7 +255,7 @@ export class Workers {
     this.#running.set(workerId(work), { process, done });
   }
 
-  async #afterEnd(own: Own, work: Work, { failure }: Ended, start: Start): Promise<void> {
+  async #afterEnd(own: Own, work: Work, failure: string | null, start: Start): Promise<void> {
     await own.log.refresh();
     const end =
       failure !== null
@@ -303,10 +303,8 @@ export class Workers {
     const { backoffMs = DEFAULTS.backoffMs, maxBackoffMs = DEFAULTS.maxBackoffMs } = this.#options;
     const waitMs = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(own.state.deaths, 30));
     const from = how === "died" ? this.#journal.now() + waitMs : notBefore;
-    await write(own, {
-      type: "worker.ended",
-      data: { how, why, notBefore: from, ...(session && { session }) },
-    });
+    const data = { how, why, notBefore: from, ...(session && { session }) };
+    await write(own, { type: "worker.ended", data });
   }
 
   /** Blocks the task, then records the loop. A crash between the two costs a person one more look. */
@@ -316,12 +314,9 @@ export class Workers {
     const why = `${CRASH_LOOP} the worker for ${title} died ${deaths} times in a row; at last ${lastDeath}`;
     const goal = work.kind === "task" ? await this.#sweeper.goal(work.goal) : null;
     const blocker = goal && work.kind === "task" ? await block(this.#sweeper, goal, work.task, why) : null;
-    const positions =
-      work.kind === "session" ? Object.fromEntries(await this.#news.positions(work.session)) : {};
-    await write(own, {
-      type: "worker.looping",
-      data: { why: why.slice(0, 1_000), blocker, places: positions },
-    });
+    const places = work.kind === "session" ? await this.#news.positions(work.session) : new Map();
+    const data = { why: why.slice(0, 1_000), blocker, places: Object.fromEntries(places) };
+    await write(own, { type: "worker.looping", data });
     this.#sweeper.emit({ type: "worker.looping", work, deaths, blocker, why });
   }
 
@@ -357,17 +352,12 @@ const CRASH_LOOP = "Crash loop:";
 
 async function block({ by }: Sweeper, goal: Goal, task: string, description: string): Promise<string> {
   return goalCore(goal).commit(by, (state) => {
-    const known = [...state.blockers.values()].find(
-      (each) =>
-        each.status === "active" &&
-        each.affects.tasks.includes(task) &&
-        each.description.startsWith(CRASH_LOOP),
-    );
+    const active = [...state.blockers.values()].filter(({ status }) => status === "active");
+    const ofTask = active.filter(({ affects }) => affects.tasks.includes(task));
+    const known = ofTask.find((each) => each.description.startsWith(CRASH_LOOP));
     if (known) return { events: [], result: known.id };
-    return noteActs.block(state, by, {
-      description: description.slice(0, 2_000),
-      affects: { tasks: [task] },
-    });
+    const blocker = { description: description.slice(0, 2_000), affects: { tasks: [task] } };
+    return noteActs.block(state, by, blocker);
   });
 }
 
@@ -380,15 +370,11 @@ function write(own: Own, draft: WorkerDraft): MaybePromise<void> {
 
 const STDERR = 2;
 
-interface Ended {
-  /** Null if the process ended well, otherwise a text for people. */
-  readonly failure: string | null;
-}
-
 /** A worker's process. It has a process group of its own, so that its children stop with it. */
 class WorkerProcess {
   readonly pid: number | null;
-  readonly ended: Promise<Ended>;
+  /** Resolves to null if the process ended well, otherwise to a text for people. */
+  readonly ended: Promise<string | null>;
   #isOver = false;
 
   constructor(work: Work, { command, cwd, env, output = "inherit" }: WorkerCommand) {
@@ -405,14 +391,14 @@ class WorkerProcess {
     } catch (error) {
       // Node throws for an empty or invalid program name. All other errors are events.
       this.pid = null;
-      this.ended = Promise.resolve({ failure: notStarted(error as Error) });
+      this.ended = Promise.resolve(notStarted(error as Error));
       return;
     }
     this.pid = child.pid ?? null;
     this.ended = new Promise((resolve) => {
       const end = (failure: string | null): void => {
         this.#isOver = true;
-        resolve({ failure });
+        resolve(failure);
       };
       child.on("error", (error) => end(notStarted(error)));
       child.on("exit", (code, signal) =>
