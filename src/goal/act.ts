@@ -9,16 +9,8 @@
 import { randomBytes } from "node:crypto";
 import type { Decision } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  branchGoal,
-  findTask,
-  type GoalDraft,
-  type GoalState,
-  goalKind,
-  isFinished,
-  type Task,
-} from "../model/goal/index.ts";
+import type { Actor, GoalDraft, GoalState, Task } from "../model/goal/index.ts";
+import { branchGoal, findTask, goalKind, isFinished } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
 import { applyEvent, makeEvent } from "../model/stream/index.ts";
 

@@ -18,26 +18,21 @@
  */
 
 import { HoldfastError } from "../model/errors.ts";
+import type { Actor, Blocker, GoalState, HistoryEntry, Survey, Task } from "../model/goal/index.ts";
 import {
-  type Actor,
   activeBlockers,
-  type Blocker,
   blockerImpact,
   compareTasks,
   confirmedFacts,
   decisionMentions,
   findTask,
   focusElsewhere,
-  type GoalState,
-  type HistoryEntry,
   nextTaskOf,
   positionOf,
   progressOf,
   recentMergeNotes,
-  type Survey,
   searchDecisions,
   surveyGoal,
-  type Task,
 } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import type { FileCheck } from "./file-check.ts";

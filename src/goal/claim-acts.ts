@@ -6,19 +6,13 @@
 
 import { leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
+import type { Actor, Evidence, GoalDraft, GoalState, Task, TaskAct, TaskClaim } from "../model/goal/index.ts";
 import {
-  type Actor,
   blockedTasks,
-  type Evidence,
-  type GoalDraft,
-  type GoalState,
   nextStatus,
   refuseOwnWork,
   refuseRole,
   startBlockedBy,
-  type Task,
-  type TaskAct,
-  type TaskClaim,
   taskOf,
 } from "../model/goal/index.ts";
 import type { Guard } from "../store.ts";

@@ -11,16 +11,8 @@
 
 import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  bySchema,
-  checkRole,
-  type Entry,
-  type GoalOperation,
-  type GoalState,
-  type Task,
-  taskOf,
-} from "../model/goal/index.ts";
+import type { Actor, Entry, GoalOperation, GoalState, Task } from "../model/goal/index.ts";
+import { bySchema, checkRole, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
 import type { Event } from "../model/stream/index.ts";
 import { type Act, invalid, stamped } from "./act.ts";

@@ -40,14 +40,8 @@ import { type Attributed, GoalCore, type GoalParts } from "./goal-core.ts";
 import * as notes from "./note-acts.ts";
 import * as planning from "./planning-acts.ts";
 import * as sessions from "./session-acts.ts";
-import {
-  type Claim,
-  type ClaimOptions,
-  type EvidenceInput,
-  type LostClaim,
-  type LostOptions,
-  TaskClaims,
-} from "./task-claims.ts";
+import type { Claim, ClaimOptions, EvidenceInput, LostClaim, LostOptions } from "./task-claims.ts";
+import { TaskClaims } from "./task-claims.ts";
 
 interface Internals {
   readonly core: GoalCore;

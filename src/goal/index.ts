@@ -1,13 +1,8 @@
 /** Goals: long-lived work that many agents and people share. */
 
 export { type Act, closingPhase, DraftBatch } from "./act.ts";
-export {
-  type Briefing,
-  type BriefingOptions,
-  estimateTokens,
-  MIN_BRIEFING_TOKENS,
-  makeBriefing,
-} from "./briefing.ts";
+export type { Briefing, BriefingOptions } from "./briefing.ts";
+export { estimateTokens, MIN_BRIEFING_TOKENS, makeBriefing } from "./briefing.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";

@@ -11,20 +11,16 @@
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
+import type { Actor, Entry, GoalState, NotApplied, Renumbered } from "../model/goal/index.ts";
 import {
-  type Actor,
   aliasOf,
-  type Entry,
   EntryReader,
   foldEntries,
-  type GoalState,
   goalDelta,
   goalKind,
   MERGED,
   mergeNotes,
-  type NotApplied,
   notesNaming,
-  type Renumbered,
 } from "../model/goal/index.ts";
 
 /** The result of a merge. The goal itself keeps a note on every change that affects someone's work. */

@@ -1,21 +1,15 @@
 /** Acts on the records of a goal: decisions, blockers, facts, files, questions, errors. */
 
+import type { Actor, FACT, FileAct, GoalDraft, GoalState, InputOf, Task } from "../model/goal/index.ts";
 import {
-  type Actor,
   blockedTasks,
   blockerOf,
   checkResolving,
   DECISION,
   decisionOf,
-  type FACT,
-  type FileAct,
   findTask,
   formatId,
-  type GoalDraft,
-  type GoalState,
-  type InputOf,
   questionOf,
-  type Task,
   taskOf,
   withInitials,
 } from "../model/goal/index.ts";

@@ -6,15 +6,8 @@
 
 import { type Journal, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  type Entry,
-  type GoalState,
-  goalKind,
-  mayDo,
-  refuseRole,
-  staleness,
-} from "../model/goal/index.ts";
+import type { Actor, Entry, GoalState } from "../model/goal/index.ts";
+import { goalKind, mayDo, refuseRole, staleness } from "../model/goal/index.ts";
 import { checkId } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import { stamped } from "./act.ts";

@@ -1,8 +1,8 @@
 /** Acts on the plan of a goal: its settings, phases, plans and tasks. */
 
 import { HoldfastError } from "../model/errors.ts";
+import type { Actor, GoalDraft, GoalState, InputOf, Task, Verification } from "../model/goal/index.ts";
 import {
-  type Actor,
   activeBlockers,
   BUILD_TASK,
   contentOf,
@@ -11,19 +11,14 @@ import {
   findTask,
   focusElsewhere,
   formatId,
-  type GoalDraft,
-  type GoalState,
   hasDependencyCycle,
-  type InputOf,
   isFinished,
   namesOfItems,
   phaseOf,
   REVIEW_TASK,
   surveyGoal,
   TASK_PLAN,
-  type Task,
   taskOf,
-  type Verification,
   withInitials,
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";

@@ -24,21 +24,17 @@
 
 import { Lease } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  checkpointOf,
-  type EndedClaim,
-  type Evidence,
-  type GoalCheckpoint,
-  type GoalState,
-  nextTasks,
-  type Progress,
-  progressOf,
-  type RunState,
-  runStateOf,
-  surveyGoal,
-  type Task,
+import type {
+  Actor,
+  EndedClaim,
+  Evidence,
+  GoalCheckpoint,
+  GoalState,
+  Progress,
+  RunState,
+  Task,
 } from "../model/goal/index.ts";
+import { checkpointOf, nextTasks, progressOf, runStateOf, surveyGoal } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";

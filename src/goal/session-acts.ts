@@ -10,16 +10,8 @@
  */
 
 import { HoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  findTask,
-  type GoalDraft,
-  type GoalState,
-  type HistoryEntry,
-  historyOf,
-  type Task,
-  taskOf,
-} from "../model/goal/index.ts";
+import type { Actor, GoalDraft, GoalState, HistoryEntry, Task } from "../model/goal/index.ts";
+import { findTask, historyOf, taskOf } from "../model/goal/index.ts";
 import type { Act } from "./act.ts";
 
 export interface StartInput {

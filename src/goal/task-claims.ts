@@ -20,17 +20,16 @@
  */
 
 import { isHoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  checkRole,
-  type EndedClaim,
-  type Evidence,
-  findTask,
-  type GoalOperation,
-  type GoalState,
-  type Task,
-  type TaskClaim,
+import type {
+  Actor,
+  EndedClaim,
+  Evidence,
+  GoalOperation,
+  GoalState,
+  Task,
+  TaskClaim,
 } from "../model/goal/index.ts";
+import { checkRole, findTask } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import type { LeaseRow } from "../store.ts";
 import type { Act } from "./act.ts";

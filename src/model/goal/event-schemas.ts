@@ -13,14 +13,8 @@ import type { GoalDelta } from "./merge.ts";
 import type { MergeNote } from "./merge-notes.ts";
 import { AFFECTS, DECISION, FACT } from "./note-records.ts";
 import { FILE_ACTS, isRelativePath } from "./notes.ts";
-import {
-  type ContentOf,
-  contentOf,
-  type Field,
-  type RecordTable,
-  type ValueKind,
-  type ValueOf,
-} from "./record-table.ts";
+import type { ContentOf, Field, RecordTable, ValueKind, ValueOf } from "./record-table.ts";
+import { contentOf } from "./record-table.ts";
 import { ROLES, VERIFICATIONS } from "./roles.ts";
 import { BUILD_TASK, EVIDENCE, REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 

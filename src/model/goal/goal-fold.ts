@@ -7,14 +7,8 @@ import { HoldfastError } from "../errors.ts";
 import type { Event, FoldKind, Place } from "../stream/index.ts";
 import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./entries.ts";
 import type { EventData, GoalEventType } from "./event-schemas.ts";
-import {
-  type CheckpointKind,
-  decodeGoal,
-  emptyGoal,
-  type GoalCheckpoint,
-  type GoalState,
-  phaseOf,
-} from "./goal-state.ts";
+import type { CheckpointKind, GoalCheckpoint, GoalState } from "./goal-state.ts";
+import { decodeGoal, emptyGoal, phaseOf } from "./goal-state.ts";
 import { applyGoalDelta } from "./merge.ts";
 import { boundedMerges, withoutNotes } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";

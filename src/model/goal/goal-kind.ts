@@ -5,19 +5,17 @@
  * event that the transition tables reject throws here, before anything is durable.
  */
 
-import {
-  applyEvent,
-  type DraftOf,
-  type Event,
-  type EventSchema,
-  type EventSpec,
-  event,
-  expiryOf,
-  type FacetChange,
-  type Item,
-  type StreamFacets,
-  type StreamKind,
+import type {
+  DraftOf,
+  Event,
+  EventSchema,
+  EventSpec,
+  FacetChange,
+  Item,
+  StreamFacets,
+  StreamKind,
 } from "../stream/index.ts";
+import { applyEvent, event, expiryOf } from "../stream/index.ts";
 import { MERGED } from "./entries.ts";
 import { type EventData, eventSchemas, type GoalEventType } from "./event-schemas.ts";
 import { type GoalFold, goalFold, goalFolds } from "./goal-fold.ts";

@@ -1,16 +1,11 @@
 /** Goals: tasks, phases, decisions, blockers, and the fold that makes a state of their events. */
 
-export {
-  compareEntries,
-  type Entry,
-  EntryReader,
-  EventIds,
-  formatId,
-  MERGED,
-} from "./entries.ts";
+export type { Entry } from "./entries.ts";
+export { compareEntries, EntryReader, EventIds, formatId, MERGED } from "./entries.ts";
 export { bySchema, entrySchema } from "./event-schemas.ts";
 export { checkpointOf, goalFold } from "./goal-fold.ts";
 export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
+export type { GoalCheckpoint, GoalState } from "./goal-state.ts";
 export {
   blockerOf,
   branchGoal,
@@ -22,8 +17,6 @@ export {
   emptyGoal,
   encodeGoal,
   findTask,
-  type GoalCheckpoint,
-  type GoalState,
   historyOf,
   phaseOf,
   questionOf,
@@ -32,15 +25,8 @@ export {
   taskOf,
 } from "./goal-state.ts";
 export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
-export {
-  MERGE_NEWS_MS,
-  mergeNotes,
-  mergeNoteText,
-  type NotApplied,
-  notesNaming,
-  type Renumbered,
-  recentMergeNotes,
-} from "./merge-notes.ts";
+export type { NotApplied, Renumbered } from "./merge-notes.ts";
+export { MERGE_NEWS_MS, mergeNotes, mergeNoteText, notesNaming, recentMergeNotes } from "./merge-notes.ts";
 export {
   AFFECTS,
   BLOCKER,
@@ -72,48 +58,31 @@ export {
   type Question,
   searchDecisions,
 } from "./notes.ts";
+export type { NextTasks, Position, Progress, RunState } from "./position.ts";
 export {
   BAR_CELLS,
-  type NextTasks,
   nextTaskOf,
   nextTasks,
-  type Position,
-  type Progress,
   positionOf,
   progressBar,
   progressOf,
-  type RunState,
   runStateOf,
 } from "./position.ts";
 export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./readiness.ts";
+export type { Field, InputOf, RecordOf, RecordTable, ValueKind, ValueOf, Values } from "./record-table.ts";
+export { contentOf, fileName, initialOf, namesOfItems, withInitials } from "./record-table.ts";
+export type { Actor, GoalOperation, GoalRole, Verification } from "./roles.ts";
 export {
-  contentOf,
-  type Field,
-  fileName,
-  type InputOf,
-  initialOf,
-  namesOfItems,
-  type RecordOf,
-  type RecordTable,
-  type ValueKind,
-  type ValueOf,
-  type Values,
-  withInitials,
-} from "./record-table.ts";
-export {
-  type Actor,
   checkResolving,
   checkRole,
-  type GoalOperation,
-  type GoalRole,
   MAY,
   mayDo,
   ROLES,
   refuseOwnWork,
   refuseRole,
   VERIFICATIONS,
-  type Verification,
 } from "./roles.ts";
+export type { Impact, Survey } from "./survey.ts";
 export {
   activeBlockers,
   blockedTasks,
@@ -121,22 +90,8 @@ export {
   compareTasks,
   displayStatus,
   focusElsewhere,
-  type Impact,
-  type Survey,
   surveyGoal,
 } from "./survey.ts";
-export {
-  type DisplayStatus,
-  type EndedClaim,
-  type Evidence,
-  isFailedForGood,
-  isFinished,
-  nextStatus,
-  TASK_ACTS,
-  TASK_TRANSITIONS,
-  type Task,
-  type TaskAct,
-  type TaskClaim,
-  type TaskStatus,
-} from "./task.ts";
+export type { DisplayStatus, EndedClaim, Evidence, Task, TaskAct, TaskClaim, TaskStatus } from "./task.ts";
+export { isFailedForGood, isFinished, nextStatus, TASK_ACTS, TASK_TRANSITIONS } from "./task.ts";
 export { BUILD_TASK, REVIEW_TASK, TASK_PLAN, TASK_STATUSES, TASK_WORK } from "./task-records.ts";

@@ -20,18 +20,16 @@
 import { HoldfastError } from "../errors.ts";
 import { type Json, sameJson } from "../json.ts";
 import { applyEvent, type Event, type StreamKind } from "../stream/index.ts";
+import type { Entry, MapDelta, Series } from "./entries.ts";
 import {
   applyMapDelta,
   compareEntries,
-  type Entry,
   formatId,
   idNumber,
-  type MapDelta,
   madeName,
   mapDelta,
   mapNames,
   RENUMBERED,
-  type Series,
   seriesOf,
 } from "./entries.ts";
 import { emptyGoal, GOAL_MAPS, type GoalState, phaseOf } from "./goal-state.ts";

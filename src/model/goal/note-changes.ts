@@ -4,14 +4,8 @@ import type { Place } from "../stream/index.ts";
 import { idNumber } from "./entries.ts";
 import type { EventData } from "./event-schemas.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
-import {
-  type Blocker,
-  type BlockerAct,
-  type FileAct,
-  type FileRecord,
-  type HistoryEntry,
-  nextBlockerStatus,
-} from "./notes.ts";
+import type { Blocker, BlockerAct, FileAct, FileRecord, HistoryEntry } from "./notes.ts";
+import { nextBlockerStatus } from "./notes.ts";
 import type { Actor } from "./roles.ts";
 
 export function makeDecision(state: GoalState, data: EventData<"decision.made">, { seq, at }: Place): void {
