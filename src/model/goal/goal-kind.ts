@@ -18,7 +18,7 @@ import type {
 import { applyEvent, event, expiryOf } from "../stream/index.ts";
 import { MERGED } from "./entries.ts";
 import { type EventData, eventSchemas, type GoalEventType } from "./event-schemas.ts";
-import { type GoalFold, goalFold, goalFolds } from "./goal-fold.ts";
+import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { endsWithItsTask, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
 import { blockedTasks, displayStatus, surveyGoal } from "./survey.ts";
@@ -30,9 +30,9 @@ type GoalEvents = {
 
 /** The events of a goal: each schema of `event-schemas.ts` with its effect from `goal-fold.ts`. */
 const goalEvents = Object.fromEntries(
-  Object.entries(eventSchemas).map(([type, schema]) => {
-    const { version, apply } = goalFolds[type as GoalEventType] as GoalFold<unknown>;
-    return [type, event(version, schema as EventSchema<unknown>, apply)];
+  Object.entries(goalFold.events).map(([type, { version, apply }]) => {
+    const schema = eventSchemas[type as GoalEventType] as EventSchema<never>;
+    return [type, event(version, schema, apply)];
   }),
 ) as unknown as GoalEvents;
 
