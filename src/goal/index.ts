@@ -6,37 +6,16 @@ export { estimateTokens, MIN_BRIEFING_TOKENS, makeBriefing } from "./briefing.ts
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
-export type { Attributed, WriteGuard } from "./goal-core.ts";
+export type { WriteGuard } from "./goal-core.ts";
 export type { MergeReport } from "./merging.ts";
-export type {
-  BlockerInput,
-  BypassInput,
-  DecisionInput,
-  FactInput,
-  ImplementationInput,
-  Resolved,
-} from "./note-acts.ts";
+export type { DecisionInput, Resolved } from "./note-acts.ts";
 export * as noteActs from "./note-acts.ts";
 export { loadGoal, mergeGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
-export type {
-  AliasInput,
-  BuildTaskInput,
-  EditInput,
-  GoalSettings,
-  NewGoal,
-  PhaseInput,
-  PlanInput,
-  ReviewTaskInput,
-  TaskChange,
-  TaskInput,
-  WhyInput,
-} from "./planning-acts.ts";
+export type { TaskInput } from "./planning-acts.ts";
 export * as planningActs from "./planning-acts.ts";
 export {
   type FinalReport,
-  type RetryPolicy,
   type RunOptions,
-  type RunStatus,
   runWithCheckpoints,
   type TaskAgent,
   type TaskContext,
@@ -48,7 +27,7 @@ export {
   seenBy,
   unseenEventFiles,
 } from "./seen-event-files.ts";
-export type { EndInput, HandoffInput, NextInput, NoteInput, StartInput } from "./session-acts.ts";
+export type { EndInput, HandoffInput, NoteInput, StartInput } from "./session-acts.ts";
 export * as sessionActs from "./session-acts.ts";
-export { Claim, type ClaimOptions, type EvidenceInput, type LostClaim } from "./task-claims.ts";
+export { Claim, type EvidenceInput, type LostClaim } from "./task-claims.ts";
 export { seemsGone } from "./task-leases.ts";

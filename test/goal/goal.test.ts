@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, openGoal, type TaskInput } from "../../src/goal/index.ts";
-import { DECISION_TYPES, DEFAULT_PHASES } from "../../src/model/goal/index.ts";
+import { DECISION_TYPES } from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, codeOf, human, orchestrator, START, verifier, worker } from "./bench.ts";
 
@@ -44,7 +44,13 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
     test("everything it begins with is one commit", async () => {
       const whole = await openGoal(bench.journal, "whole", {
         statement: "All at once",
-        phases: [...DEFAULT_PHASES, { name: "after", plans: ["a", "b"] }],
+        phases: [
+          "exploration",
+          "planning",
+          "implementation",
+          "verification",
+          { name: "after", plans: ["a", "b"] },
+        ],
         tasks: [
           { title: "look", phase: "exploration" },
           { title: "plan", phase: "planning", dependsOn: ["T-001"] },

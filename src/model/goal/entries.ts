@@ -15,6 +15,8 @@
 import { sha256 } from "../digest.ts";
 import { type Json, sameJson } from "../json.ts";
 import type { Event } from "../stream/index.ts";
+import type { GoalState } from "./goal-state.ts";
+import type { GoalDelta } from "./merge.ts";
 import { contentOf, namesOfItems } from "./record-table.ts";
 import { REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
@@ -27,10 +29,7 @@ export function idNumber(id: string): number {
   return Number(id.slice(2));
 }
 
-export interface Clock {
-  readonly t: number;
-  readonly c: number;
-}
+export type Clock = Pick<Entry, "t" | "c">;
 
 /** An event as copies of a goal exchange it. The data is as it was written, without its uid. */
 export interface Entry {
@@ -94,7 +93,6 @@ export class EventIds {
 }
 
 type Data = Readonly<Record<string, unknown>>;
-
 /** The events that make an item with an id, and the prefix of that id. */
 const SERIES = {
   "task.added": "T",
@@ -161,7 +159,7 @@ export class EntryReader {
   clock: Clock;
   private revision: number;
 
-  constructor(from?: EntryReaderStart) {
+  constructor(from?: Pick<GoalState, "names" | "aliases" | "clock" | "revision">) {
     this.names = from?.names ?? new Map();
     this.aliases = from?.aliases ?? new Map();
     this.clock = from?.clock ?? CLOCK_START;
@@ -172,11 +170,11 @@ export class EntryReader {
   next(stored: Event): readonly Entry[] {
     const whole = stored.data as Record<string, Json>;
     if (stored.type === MERGED) {
-      const { entries, delta } = whole as unknown as { entries: readonly Entry[]; delta: LineageDelta };
-      applyMapDelta(this.names, delta.maps["names"]);
-      applyMapDelta(this.aliases, delta.maps["aliases"]);
-      this.clock = delta.values.clock ?? this.clock;
-      this.revision = delta.values.revision ?? this.revision;
+      const { entries, delta } = whole as unknown as { entries: readonly Entry[]; delta: GoalDelta };
+      applyMapDelta(this.names, delta.maps.names);
+      applyMapDelta(this.aliases, delta.maps.aliases);
+      const { clock = this.clock, revision = this.revision } = delta.values as Partial<GoalState>;
+      Object.assign(this, { clock, revision });
       return entries;
     }
     this.revision += 1;
@@ -196,23 +194,11 @@ export class EntryReader {
   }
 }
 
-export interface EntryReaderStart {
-  readonly names: Map<string, string>;
-  readonly aliases: Map<string, string>;
-  readonly clock: Clock;
-  readonly revision: number;
-}
-
 /** The event that adds the entries of other copies to a log. It belongs to one copy and is not exchanged. */
 export const MERGED = "goal.merged";
 
 /** The event that makes an id final that a merge gave to an item. */
 export const RENUMBERED = "item.renumbered";
-
-interface LineageDelta {
-  readonly maps: Readonly<Record<string, MapDelta | undefined>>;
-  readonly values: { readonly clock?: Clock; readonly revision?: number };
-}
 
 /** The difference of two maps: removed keys, set values, and the keys from which on the order differs. */
 export interface MapDelta {
@@ -221,10 +207,9 @@ export interface MapDelta {
   readonly tail: readonly string[];
 }
 
-export function mapDelta(
-  old: ReadonlyMap<string, unknown>,
-  now: ReadonlyMap<string, unknown>,
-): MapDelta | null {
+type AnyMap = ReadonlyMap<string, unknown>;
+
+export function mapDelta(old: AnyMap, now: AnyMap): MapDelta | null {
   const gone = [...old.keys()].filter((key) => !now.has(key));
   const set = [...now].filter(([key, value]) => !old.has(key) || !sameJson(old.get(key), value));
   const kept = [...old.keys()].filter((key) => now.has(key));

@@ -18,10 +18,7 @@ import { contentOf } from "./record-table.ts";
 import { ROLES, VERIFICATIONS } from "./roles.ts";
 import { BUILD_TASK, EVIDENCE, REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
-/**
- * State is read at every resume, so it stays small. Longer values belong into a file or an artifact, of which
- * the goal keeps the path or hash.
- */
+/** State is read at every resume, so it stays small: longer values belong into a file or an artifact. */
 const LINE_LIMIT = 500;
 const TEXT_LIMIT = 20_000;
 const VALUE_LIMIT = 32_768;
@@ -30,7 +27,8 @@ const line = z.string().min(1).max(LINE_LIMIT);
 const text = z.string().min(1).max(TEXT_LIMIT);
 const optionalText = text.nullable();
 const ordinal = z.int().min(1);
-const wallClock = z.int().min(0);
+const whole = z.int().min(0);
+const share = z.number().min(0).max(1);
 
 const taskId = z.string().regex(/^T-\d{3,}$/, "must look like T-001");
 const decisionId = z.string().regex(/^D-\d{3,}$/, "must look like D-001");
@@ -39,10 +37,8 @@ const questionId = z.string().regex(/^Q-\d{3,}$/, "must look like Q-001");
 const sessionName = z.string().min(1).max(128);
 const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 
-const relativePath = z
-  .string()
-  .refine(isRelativePath, "must be a path below the root, with / between names and without . or ..");
-
+const pathHint = "must be a path below the root, with / between names and without . or ..";
+const relativePath = z.string().refine(isRelativePath, pathHint);
 const eventUid = z.string().regex(/^[0-9a-z]{12,40}$/, "must be the id of an event");
 
 export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
@@ -50,14 +46,8 @@ export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role:
 /** On every event: its actor, and the uid by which every copy of the goal knows it. */
 const stamp = { by: bySchema, uid: eventUid.optional() };
 
-const json = z
-  .json()
-  .refine(
-    (value) => JSON.stringify(value).length <= VALUE_LIMIT,
-    `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash`,
-  ) as unknown as z.ZodType<Json>;
-
-const whole = z.int().min(0);
+const jsonHint = `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash`;
+const json = z.json().refine((value) => JSON.stringify(value).length <= VALUE_LIMIT, jsonHint);
 
 const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   line,
@@ -68,9 +58,9 @@ const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   count: whole,
   whole,
   integer: z.int(),
-  share: z.number().min(0).max(1),
+  share,
   flag: z.boolean(),
-  time: wallClock,
+  time: whole,
   path: relativePath,
   hash: contentHash,
   taskId,
@@ -86,11 +76,9 @@ const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
 
 type Shape<Table extends RecordTable> = { [Name in keyof Table]: z.ZodType<ValueOf<Table[Name]>> };
 
-/** The schemas of a record's fields. */
 function shapeOf<Table extends RecordTable>(table: Table): Shape<Table> {
-  return Object.fromEntries(
-    Object.entries(table).map(([name, field]) => [name, schemaOf(field)]),
-  ) as unknown as Shape<Table>;
+  const shape = Object.entries(table).map(([name, field]) => [name, schemaOf(field)]);
+  return Object.fromEntries(shape) as Shape<Table>;
 }
 
 /** The schemas of the fields that an author gives. */
@@ -112,17 +100,15 @@ function oneOf(type: Field["type"]): z.ZodType {
 const isWordList = (type: readonly string[] | RecordTable): type is readonly string[] => Array.isArray(type);
 
 const settings = () => ({
+  statement: text,
+  title: line.nullable(),
   ttlMs: z.int().positive().nullable(),
   verification: z.enum(VERIFICATIONS),
   maxAttempts: ordinal,
 });
 
-const described = () => z.strictObject({ statement: text, title: line.nullable(), ...settings() }).partial();
-
-const token = z.int().min(0);
-/** The claim that an event was done under. Its token means nothing to other copies of the goal. */
-const claim = eventUid.optional();
-const usage = () => z.number().min(0).max(1).nullable();
+/** On events under a claim: the event that made it. Its token means nothing to other copies of the goal. */
+const claimed = { task: taskId, token: whole, claim: eventUid.optional() };
 
 /** A schema with these fields beside `stamp`. */
 const stamped = <Shape extends z.ZodRawShape>(shape: () => Shape) =>
@@ -132,6 +118,13 @@ const phaseChanged = stamped(() => ({ phase: ordinal }));
 const taskChanged = stamped(() => ({ task: taskId, why: text }));
 /** `submission`: the event that submitted the judged work. Another copy may have submitted other work. */
 const taskJudged = stamped(() => ({ task: taskId, submission: eventUid.optional(), why: optionalText }));
+
+const sessionNote = () => ({
+  session: sessionName,
+  contextUsage: share.nullable(),
+  issues: z.array(text),
+  notes: optionalText,
+});
 
 const recordedFile = () =>
   z
@@ -144,11 +137,11 @@ const recordedFile = () =>
 const entry = z.lazy(() =>
   z.strictObject({
     uid: eventUid,
-    t: wallClock,
-    c: wallClock,
+    t: whole,
+    c: whole,
     type: line,
     v: ordinal,
-    at: wallClock,
+    at: whole,
     refs: z.record(line, eventUid),
     data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
   }),
@@ -158,8 +151,8 @@ const entry = z.lazy(() =>
 export const entrySchema: z.ZodType<Entry> = entry;
 
 export const eventSchemas = {
-  "goal.created": stamped(() => ({ id: line, statement: text, title: line.nullable(), ...settings() })),
-  "goal.described": stamped(() => ({ change: described() })),
+  "goal.created": stamped(() => ({ id: line, ...settings() })),
+  "goal.described": stamped(() => ({ change: z.strictObject(settings()).partial() })),
   "phase.added": stamped(() => ({ number: ordinal, name: line })),
   "phase.entered": phaseChanged,
   "phase.completed": phaseChanged,
@@ -182,22 +175,17 @@ export const eventSchemas = {
   "task.claimed": stamped(() => ({
     task: taskId,
     session: sessionName.nullable(),
-    token,
+    token: whole,
     after: eventUid.nullable().optional(),
     as: taskId.optional(),
   })),
-  "task.progressed": stamped(() => ({ task: taskId, token, claim, note: optionalText })),
-  "task.submitted": stamped(() => ({
-    task: taskId,
-    token,
-    claim,
-    evidence: z.strictObject(shapeOf(EVIDENCE)),
-  })),
+  "task.progressed": stamped(() => ({ ...claimed, note: optionalText })),
+  "task.submitted": stamped(() => ({ ...claimed, evidence: z.strictObject(shapeOf(EVIDENCE)) })),
   "task.accepted": taskJudged,
   "task.rejected": taskJudged,
-  "task.failed": stamped(() => ({ task: taskId, token, claim, error: text, retryable: z.boolean() })),
-  "task.released": stamped(() => ({ task: taskId, token, claim, why: optionalText })),
-  "task.reset": stamped(() => ({ task: taskId, claim, why: text })),
+  "task.failed": stamped(() => ({ ...claimed, error: text, retryable: z.boolean() })),
+  "task.released": stamped(() => ({ ...claimed, why: optionalText })),
+  "task.reset": stamped(() => ({ task: taskId, claim: claimed.claim, why: text })),
   "task.retried": taskChanged,
   "task.dropped": taskChanged,
   "task.reopened": taskChanged,
@@ -211,7 +199,7 @@ export const eventSchemas = {
     id: blockerId,
     description: text,
     affects: z.strictObject(shapeOf(AFFECTS)),
-    reportedAt: wallClock.optional(),
+    reportedAt: whole.optional(),
   })),
   "blocker.identified": stamped(() => ({ blocker: blockerId })),
   "blocker.bypassed": stamped(() => ({ blocker: blockerId, workaround: text, followUps: z.array(taskId) })),
@@ -232,7 +220,7 @@ export const eventSchemas = {
   "edit.taken": stamped(() => ({
     file: relativePath,
     hash: contentHash,
-    editedAt: wallClock,
+    editedAt: whole,
     left: z.array(text),
   })),
   /** `startedAt`: for a session that began before the goal knew of it. */
@@ -241,29 +229,21 @@ export const eventSchemas = {
     agent: line,
     resumes: sessionName.nullable(),
     notes: optionalText,
-    startedAt: wallClock.optional(),
+    startedAt: whole.optional(),
   })),
-  "session.noted": stamped(() => ({
-    session: sessionName,
-    contextUsage: usage(),
-    issues: z.array(text),
-    notes: optionalText,
-  })),
+  "session.noted": stamped(sessionNote),
   "session.ended": stamped(() => ({
-    session: sessionName,
-    contextUsage: usage(),
+    ...sessionNote(),
     completed: z.array(line),
-    issues: z.array(text),
-    notes: optionalText,
     handoffReason: optionalText,
-    endedAt: wallClock.optional(),
+    endedAt: whole.optional(),
   })),
   "session.crashed": stamped(() => ({ session: sessionName, notes: optionalText })),
   [RENUMBERED]: stamped(() => ({ item: eventUid, name: line })),
   /** `outdated`: events whose notes of earlier merges no longer hold. */
   [MERGED]: lazySchema(() =>
     z.strictObject({
-      by: stamp.by,
+      by: bySchema,
       entries: z.array(entry).min(1),
       delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
       notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),

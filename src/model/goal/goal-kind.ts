@@ -20,7 +20,7 @@ import { MERGED } from "./entries.ts";
 import { type EventData, eventSchemas, type GoalEventType } from "./event-schemas.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
-import { endsWithItsTask, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
+import { endsWithItsTask, firstLine, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
 import { blockedTasks, displayStatus, surveyGoal } from "./survey.ts";
 import type { DisplayStatus, Task } from "./task.ts";
 
@@ -28,7 +28,6 @@ type GoalEvents = {
   readonly [Type in GoalEventType]: EventSpec<GoalState, EventData<Type>>;
 };
 
-/** The events of a goal: each schema of `event-schemas.ts` with its effect from `goal-fold.ts`. */
 const goalEvents = Object.fromEntries(
   Object.entries(goalFold.events).map(([type, { version, apply }]) => {
     const schema = eventSchemas[type as GoalEventType] as EventSchema<never>;
@@ -55,8 +54,6 @@ export function goalStatus(survey: { isDone: boolean; impact: { escalate: boolea
   if (survey.isDone) return "done";
   return survey.impact.escalate ? "blocked" : "active";
 }
-
-const NAME_LIMIT = 200;
 
 function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number): FacetChange {
   const next = branchGoal(state);
@@ -115,9 +112,7 @@ class LogPositions {
     this.isMerge = events.some(({ type }) => type === MERGED);
   }
 
-  /**
-   * Only what the store does not have yet. Records that a merge added or moved are at the merge's position.
-   */
+  /** Only what the store does not have yet. Records that a merge added or moved are at its position. */
   of(now: Revisions, old: Revisions | undefined): { seq?: number; endSeq?: number } {
     const seq = this.at(now.seq, old?.seq);
     const endSeq = this.at(now.endSeq ?? null, old?.endSeq);
@@ -148,41 +143,23 @@ function changedItems(
     if (task) items.push({ ...taskItem(task, status), ...positions.of(task, state.tasks.get(id)) });
   }
   for (const row of changed(state.decisions, next.decisions)) {
-    const isCurrent = row.supersededBy === null;
-    items.push({
-      kind: "decision",
-      id: row.id,
-      name: short(row.decision),
-      status: isCurrent ? "current" : "superseded",
-      ...positions.of(row, state.decisions.get(row.id)),
-      at: row.at,
-      doneAt: isCurrent ? null : next.updatedAt,
-    });
+    const { id, decision, supersededBy, at } = row;
+    const where = positions.of(row, state.decisions.get(id));
+    const isCurrent = supersededBy === null;
+    const end = isCurrent
+      ? { status: "current", doneAt: null }
+      : { status: "superseded", doneAt: next.updatedAt };
+    items.push({ kind: "decision", id, name: short(decision), ...where, at, ...end });
   }
   for (const row of changed(state.blockers, next.blockers)) {
-    const { id, status, reportedAt, resolvedAt } = row;
-    items.push({
-      kind: "blocker",
-      id,
-      name: short(row.description),
-      status,
-      ...positions.of(row, state.blockers.get(id)),
-      at: reportedAt,
-      doneAt: resolvedAt,
-    });
+    const { id, description, status, reportedAt: at, resolvedAt: doneAt } = row;
+    const where = positions.of(row, state.blockers.get(id));
+    items.push({ kind: "blocker", id, name: short(description), status, ...where, at, doneAt });
   }
   for (const row of changed(state.history, next.history)) {
-    const { id, status, startedAt, endedAt } = row;
+    const { id, agent, status, startedAt: at, endedAt: doneAt } = row;
     const where = positions.of(row, state.history.get(id));
-    items.push({
-      kind: "history",
-      id,
-      name: short(row.agent),
-      status,
-      ...where,
-      at: startedAt,
-      doneAt: endedAt,
-    });
+    items.push({ kind: "history", id, name: short(agent), status, ...where, at, doneAt });
   }
   return items;
 }
@@ -198,7 +175,4 @@ function* changed<Row>(old: ReadonlyMap<string, Row>, now: ReadonlyMap<string, R
   for (const [id, row] of now) if (old.get(id) !== row) yield row;
 }
 
-function short(text: string): string {
-  const line = text.split("\n", 1)[0] ?? "";
-  return line.length > NAME_LIMIT ? `${line.slice(0, NAME_LIMIT - 1)}…` : line;
-}
+const short = (text: string): string => firstLine(text, 200);

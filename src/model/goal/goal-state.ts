@@ -27,21 +27,13 @@ import {
 import type { Verification } from "./roles.ts";
 import type { Task } from "./task.ts";
 
-/** The phases of a goal whose user names none. */
-export const DEFAULT_PHASES = ["exploration", "planning", "implementation", "verification"] as const;
-
 export const DEFAULT_TTL_MS = 72 * 3_600_000;
 export const DEFAULT_MAX_ATTEMPTS = 3;
-
-export interface GoalPlan {
-  readonly number: number;
-  readonly name: string;
-}
 
 export interface GoalPhase {
   readonly number: number;
   readonly name: string;
-  readonly plans: readonly GoalPlan[];
+  readonly plans: readonly { readonly number: number; readonly name: string }[];
   /** When it was declared complete. A phase with unfinished tasks is not complete all the same. */
   readonly closedAt: number | null;
 }
@@ -94,13 +86,11 @@ export interface GoalState {
   clock: Clock;
   /** `T-014`, `P2`, `P2.1` → the uid of the event that made it. */
   names: Map<string, string>;
-  /** The uids of all events. */
   known: EventIds;
   /** The uids of events that other copies wrote. */
   origins: Set<string>;
   /** Ids that a merge gave and no event has made final yet. */
   unsettled: readonly { readonly uid: string; readonly name: string }[];
-  /** The merges in this log. */
   merges: readonly Merge[];
   /** The last applied edit of each rendered file. */
   edits: Map<string, TakenEdit>;
@@ -157,7 +147,6 @@ const RECORD_KEYS = {
 } as const satisfies Partial<Record<keyof GoalState, string>>;
 const RECORD_MAPS = Object.keys(RECORD_KEYS) as (keyof typeof RECORD_KEYS)[];
 const NAME_MAPS = ["aliases", "names"] as const satisfies readonly (keyof GoalState)[];
-/** The fields of the state that are maps. */
 export const GOAL_MAPS = [...RECORD_MAPS, ...NAME_MAPS] as const;
 
 /** A copy to apply events to, without touching `state`. */
@@ -209,37 +198,28 @@ export function seqOfRevision(state: GoalState, revision: number): number | null
   return next === undefined || seq < next.seq ? seq : null;
 }
 
-export function taskOf(state: GoalState, id: string): Task {
-  return findTask(state, id) ?? absent(state, "task", id, "List the tasks of the goal to see their ids.");
-}
-
 export function phaseOf(state: GoalState, number: number): GoalPhase {
   const phase = state.phases.find((each) => each.number === number);
   return phase ?? absent(state, "phase", number, "Add the phase first, or name an existing one.");
 }
 
-export function decisionOf(state: GoalState, id: string): DecisionRecord {
-  return (
-    named(state, state.decisions, id) ?? absent(state, "decision", id, "Search the decisions for its id.")
-  );
-}
+type Lookup<Row> = (state: GoalState, id: string) => Row;
 
-export function blockerOf(state: GoalState, id: string): Blocker {
-  return (
-    named(state, state.blockers, id) ??
-    absent(state, "blocker", id, "List the blockers of the goal for its id.")
-  );
-}
+export const taskOf: Lookup<Task> = (state, id) =>
+  findTask(state, id) ?? absent(state, "task", id, "List the tasks of the goal to see their ids.");
 
-export function questionOf(state: GoalState, id: string): Question {
-  return (
-    named(state, state.questions, id) ?? absent(state, "question", id, "List the open questions for its id.")
-  );
-}
+export const decisionOf: Lookup<DecisionRecord> = (state, id) =>
+  named(state, state.decisions, id) ?? absent(state, "decision", id, "Search the decisions for its id.");
 
-export function historyOf(state: GoalState, id: string): HistoryEntry {
-  return state.history.get(id) ?? absent(state, "session", id, "Record its start first.");
-}
+export const blockerOf: Lookup<Blocker> = (state, id) =>
+  named(state, state.blockers, id) ??
+  absent(state, "blocker", id, "List the blockers of the goal for its id.");
+
+export const questionOf: Lookup<Question> = (state, id) =>
+  named(state, state.questions, id) ?? absent(state, "question", id, "List the open questions for its id.");
+
+export const historyOf: Lookup<HistoryEntry> = (state, id) =>
+  state.history.get(id) ?? absent(state, "session", id, "Record its start first.");
 
 function absent(state: GoalState, what: string, id: string | number, hint: string): never {
   throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no ${what} ${quoteValue(id)}`, {
@@ -249,10 +229,7 @@ function absent(state: GoalState, what: string, id: string | number, hint: strin
 }
 
 /** The age of the state, and whether it is beyond the time to live. */
-export function staleness(
-  state: GoalState,
-  now: number,
-): { readonly stale: boolean; readonly ageMs: number } {
+export function staleness(state: GoalState, now: number): { stale: boolean; ageMs: number } {
   const ageMs = Math.max(0, now - state.updatedAt);
   return { stale: state.ttlMs !== null && ageMs > state.ttlMs, ageMs };
 }

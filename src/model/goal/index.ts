@@ -10,7 +10,6 @@ export {
   blockerOf,
   branchGoal,
   DEFAULT_MAX_ATTEMPTS,
-  DEFAULT_PHASES,
   DEFAULT_TTL_MS,
   decisionOf,
   decodeGoal,
@@ -28,7 +27,6 @@ export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
 export type { NotApplied, Renumbered } from "./merge-notes.ts";
 export { MERGE_NEWS_MS, mergeNotes, mergeNoteText, notesNaming, recentMergeNotes } from "./merge-notes.ts";
 export {
-  AFFECTS,
   BLOCKER,
   BLOCKER_STATUSES,
   DECISION,
@@ -69,7 +67,7 @@ export {
   runStateOf,
 } from "./position.ts";
 export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./readiness.ts";
-export type { Field, InputOf, RecordOf, RecordTable, ValueKind, ValueOf, Values } from "./record-table.ts";
+export type { Field, InputOf, RecordTable, ValueKind, Values } from "./record-table.ts";
 export { contentOf, fileName, initialOf, namesOfItems, withInitials } from "./record-table.ts";
 export type { Actor, GoalOperation, GoalRole, Verification } from "./roles.ts";
 export {
@@ -93,5 +91,5 @@ export {
   surveyGoal,
 } from "./survey.ts";
 export type { DisplayStatus, EndedClaim, Evidence, Task, TaskAct, TaskClaim, TaskStatus } from "./task.ts";
-export { isFailedForGood, isFinished, nextStatus, TASK_ACTS, TASK_TRANSITIONS } from "./task.ts";
+export { isFinished, nextStatus, TASK_ACTS, TASK_TRANSITIONS } from "./task.ts";
 export { BUILD_TASK, REVIEW_TASK, TASK_PLAN, TASK_STATUSES, TASK_WORK } from "./task-records.ts";

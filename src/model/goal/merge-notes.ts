@@ -23,24 +23,18 @@ export interface NotApplied {
   /** The current id of its item; null: it has none. */
   readonly item: string | null;
   readonly title: string | null;
-  /** Its author. */
   readonly by: string | null;
 }
 
 export type MergeNote =
   | ({ readonly kind: "renumbered" } & Renumbered)
-  | {
+  | (Pick<NotApplied, "item" | "title" | "by" | "why"> & {
       readonly kind: "not applied";
-      /** The current id of the item; null: it has none. */
-      readonly item: string | null;
-      readonly title: string | null;
-      readonly by: string | null;
       /** The types of the events, each once. */
       readonly what: readonly string[];
-      readonly why: string;
       /** The events: a later merge may bring what they lacked, which makes the note outdated. */
       readonly uids?: readonly string[];
-    };
+    });
 
 /** A merge in a log: its position, and the goal's revision after it. */
 export interface Merge {
@@ -50,17 +44,17 @@ export interface Merge {
   readonly notes?: readonly MergeNote[];
 }
 
-interface MergedState {
-  readonly merges: readonly Merge[];
-  readonly tasks: ReadonlyMap<string, { readonly status: string }>;
-}
-
-/** Limits per merge, for all merges together, and per note. */
 const NOTES_PER_MERGE = 40;
 const NOTES_KEPT = 100;
 const UIDS_PER_NOTE = 100;
 /** Older notes are no news: after so long an agent reads the goal from the start anyway. */
 export const MERGE_NEWS_MS = 72 * 3_600_000;
+
+/** The first line of a text, at most so long. */
+export function firstLine(text: string, limit: number): string {
+  const line = text.split("\n", 1)[0] ?? "";
+  return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
+}
 
 /** One note for all rejected events of one author on one item. */
 export function mergeNotes(
@@ -92,16 +86,17 @@ export function mergeNoteText(note: MergeNote): string {
   return `not applied: ${what}${note.item === null ? "" : ` ${note.item}`}${title}${who}: ${note.why}`;
 }
 
-/** Lost submissions and verdicts: the task may be done with other work. */
-const SUBMISSION_EVENTS: readonly string[] = ["task.submitted", "task.accepted", "task.rejected"];
-
-/** Whether a note is obsolete once its task is finished. */
+/** A note is obsolete once its task is finished, unless it is on lost work: other work may have finished it. */
 export function endsWithItsTask(note: MergeNote): boolean {
-  return note.kind === "renumbered" || !note.what.some((type) => SUBMISSION_EVENTS.includes(type));
+  const isLostWork = (type: string): boolean => /^task\.(submitted|accepted|rejected)$/.test(type);
+  return note.kind === "renumbered" || !note.what.some(isLostWork);
 }
 
 /** The notes that are still news, latest first. */
-export function recentMergeNotes(state: MergedState, now: number): MergeNote[] {
+export function recentMergeNotes(
+  state: { readonly merges: readonly Merge[]; readonly tasks: ReadonlyMap<string, { status: string }> },
+  now: number,
+): MergeNote[] {
   const news = new Map<string, MergeNote>();
   for (const { at = 0, notes = [] } of state.merges.toReversed()) {
     if (now - at > MERGE_NEWS_MS) continue;
@@ -114,24 +109,25 @@ export function recentMergeNotes(state: MergedState, now: number): MergeNote[] {
   });
 }
 
+const eventsOf = (note: MergeNote): readonly string[] =>
+  note.kind === "not applied" ? (note.uids ?? []) : [];
+
 /** The events of all notes that mention one of these: those notes are outdated. */
 export function notesNaming(merges: readonly Merge[], uids: ReadonlySet<string>): Set<string> {
-  const notes = merges.flatMap(({ notes: each = [] }) => each);
-  const named = notes.map((note) => (note.kind === "not applied" ? (note.uids ?? []) : []));
+  const named = merges.flatMap(({ notes = [] }) => notes.map(eventsOf));
   return new Set(named.filter((each) => each.some((uid) => uids.has(uid))).flat());
 }
 
 /** The merges without notes on these events. */
 export function withoutNotes(merges: readonly Merge[], uids: readonly string[]): readonly Merge[] {
   const gone = new Set(uids);
-  const isGone = (note: MergeNote): boolean =>
-    note.kind === "not applied" && (note.uids ?? []).some((uid) => gone.has(uid));
+  const isGone = (note: MergeNote): boolean => eventsOf(note).some((uid) => gone.has(uid));
   return merges.map((merge) =>
     merge.notes?.some(isGone) ? { ...merge, notes: merge.notes.filter((note) => !isGone(note)) } : merge,
   );
 }
 
-/** The merges, with at most `NOTES_KEPT` notes: those of the latest. */
+/** Keeps the latest notes, at most `NOTES_KEPT`. */
 export function boundedMerges(merges: readonly Merge[]): readonly Merge[] {
   let left = NOTES_KEPT;
   const bounded = [...merges];

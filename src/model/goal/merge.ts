@@ -33,16 +33,13 @@ import {
   seriesOf,
 } from "./entries.ts";
 import { emptyGoal, GOAL_MAPS, type GoalState, phaseOf } from "./goal-state.ts";
-import type { NotApplied, Renumbered } from "./merge-notes.ts";
-
-export interface FoldedEntries {
-  readonly state: GoalState;
-  readonly renumbered: readonly Renumbered[];
-  readonly notApplied: readonly NotApplied[];
-}
+import { firstLine, type NotApplied, type Renumbered } from "./merge-notes.ts";
 
 /** Entries with the same uid are one entry. */
-export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry>): FoldedEntries {
+export function foldEntries(
+  kind: StreamKind<GoalState>,
+  entries: Iterable<Entry>,
+): { readonly state: GoalState; readonly renumbered: Renumbered[]; readonly notApplied: NotApplied[] } {
   const once = new Map<string, Entry>();
   for (const entry of entries) if (!once.has(entry.uid)) once.set(entry.uid, entry);
   const order = [...once.values()].sort(compareEntries);
@@ -69,12 +66,9 @@ export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry
   return { state, renumbered: ids.renumbered, notApplied };
 }
 
-const ALIAS_CHARACTERS = 6;
-const TITLE_CHARACTERS = 80;
-
 /** The alias of an item that a merge renumbered: `T-014~3f9ac1`. */
 export function aliasOf(was: string, uid: string): string {
-  return `${was}~${uid.slice(0, ALIAS_CHARACTERS)}`;
+  return `${was}~${uid.slice(0, 6)}`;
 }
 
 function titleOf(data: Entry["data"]): string | null {
@@ -82,15 +76,11 @@ function titleOf(data: Entry["data"]): string | null {
   return typeof title === "string" ? short(title) : null;
 }
 
-function short(text: string): string {
-  const line = text.split("\n", 1)[0] ?? "";
-  return line.length > TITLE_CHARACTERS ? `${line.slice(0, TITLE_CHARACTERS - 1)}…` : line;
-}
+const short = (text: string): string => firstLine(text, 80);
 
 /** The ids of all items, assigned before any entry is applied. */
 class IdAssignment {
   readonly renumbered: Renumbered[] = [];
-  /** New ids that no event has made final yet. */
   readonly unsettled: readonly { readonly uid: string; readonly name: string }[];
   private readonly numbers = new Map<string, string>();
   private readonly names = new Map<string, string>();
@@ -176,25 +166,21 @@ function refused(message: string): HoldfastError {
   });
 }
 
-/** Fields that belong to one copy, or follow from the entries. */
-const LOCAL: readonly (keyof GoalState)[] = ["known", "origins", "merges"];
+/** Not part of a delta: maps have their own, the others belong to one copy or follow from the entries. */
+const NOT_VALUES: readonly string[] = [...GOAL_MAPS, "known", "origins", "merges"];
 
-/** The difference of two states. */
 export interface GoalDelta {
-  readonly maps: Readonly<Partial<Record<(typeof GOAL_MAPS)[number], MapDelta>>>;
+  readonly maps: { readonly [Field in (typeof GOAL_MAPS)[number]]?: MapDelta };
   readonly values: Readonly<Record<string, Json>>;
 }
 
 export function goalDelta(old: GoalState, now: GoalState): GoalDelta {
-  const maps: Partial<Record<(typeof GOAL_MAPS)[number], MapDelta>> = {};
-  for (const field of GOAL_MAPS) {
-    const delta = mapDelta(old[field], now[field]);
-    if (delta) maps[field] = delta;
-  }
+  const deltas = GOAL_MAPS.map((field) => [field, mapDelta(old[field], now[field])] as const);
+  const maps = Object.fromEntries(deltas.filter(([, delta]) => delta !== null)) as GoalDelta["maps"];
   const values: Record<string, Json> = {};
   for (const field of Object.keys(now) as (keyof GoalState)[]) {
-    if ((GOAL_MAPS as readonly string[]).includes(field) || LOCAL.includes(field)) continue;
-    if (!sameJson(old[field], now[field])) values[field] = now[field] as unknown as Json;
+    if (!NOT_VALUES.includes(field) && !sameJson(old[field], now[field]))
+      values[field] = now[field] as unknown as Json;
   }
   return { maps, values };
 }

@@ -1,6 +1,5 @@
 /**
- * The records of a goal beside its tasks: decisions, blockers, facts, files, questions, sessions, next
- * action.
+ * The records of a goal beside its tasks: decisions, blockers, facts, files, questions, sessions.
  *
  * The status of a blocker:
  *
@@ -30,39 +29,29 @@ import type { Actor } from "./roles.ts";
 type BlockerStatus = (typeof BLOCKER_STATUSES)[number];
 export type BlockerAct = "identify" | "bypass" | "resolve";
 
-export const BLOCKER_TRANSITIONS: Readonly<
-  Record<BlockerStatus, Readonly<Partial<Record<BlockerAct, BlockerStatus>>>>
-> = {
+export const BLOCKER_TRANSITIONS: Readonly<Record<BlockerStatus, { [Act in BlockerAct]?: BlockerStatus }>> = {
   new: { identify: "active" },
   active: { bypass: "bypassed", resolve: "resolved" },
   bypassed: { resolve: "resolved" },
   resolved: {},
 };
 
-/** The work that a blocker names. */
 export interface Affects extends RecordOf<typeof AFFECTS> {}
-
 export interface Blocker extends RecordOf<typeof BLOCKER> {}
 
-export function nextBlockerStatus(blocker: Blocker, act: BlockerAct): BlockerStatus {
-  const next = BLOCKER_TRANSITIONS[blocker.status][act];
+export function nextBlockerStatus({ id, status }: Blocker, act: BlockerAct): BlockerStatus {
+  const transitions = BLOCKER_TRANSITIONS[status];
+  const next = transitions[act];
   if (next) return next;
   const hint =
-    blocker.status === "resolved"
+    status === "resolved"
       ? "It is resolved. If the problem is back, report a new blocker that names it."
-      : `From ${blocker.status} it can only: ${Object.keys(BLOCKER_TRANSITIONS[blocker.status]).join(", ")}.`;
-  throw new HoldfastError(
-    "BLOCKER_TRANSITION",
-    `blocker ${blocker.id} is ${blocker.status}: it cannot ${act}`,
-    {
-      hint,
-      data: { blocker: blocker.id, status: blocker.status, act },
-    },
-  );
+      : `From ${status} it can only: ${Object.keys(transitions).join(", ")}.`;
+  const message = `blocker ${id} is ${status}: it cannot ${act}`;
+  throw new HoldfastError("BLOCKER_TRANSITION", message, { hint, data: { blocker: id, status, act } });
 }
 
 export type DecisionType = (typeof DECISION_TYPES)[number];
-
 export interface DecisionRecord extends RecordOf<typeof DECISION> {}
 
 export interface DecisionQuery {
@@ -95,18 +84,9 @@ export function decisionMentions(decision: DecisionRecord, file: string): boolea
   return decision.files.some((named) => file === named || file.startsWith(`${named}/`));
 }
 
-function searchText(each: DecisionRecord): string {
-  const alternatives = each.alternatives.flatMap(({ option, whyNot }) => [option, whyNot]);
-  const parts = [
-    each.id,
-    each.type,
-    each.context,
-    each.decision,
-    each.reason,
-    ...alternatives,
-    ...each.files,
-  ];
-  return parts.join("\n").toLowerCase();
+function searchText({ id, type, context, decision, reason, alternatives, files }: DecisionRecord): string {
+  const others = alternatives.flatMap(({ option, whyNot }) => [option, whyNot]);
+  return [id, type, context, decision, reason, ...others, ...files].join("\n").toLowerCase();
 }
 
 export interface Fact extends RecordOf<typeof FACT> {}
@@ -116,7 +96,6 @@ export interface KeyImplementation extends RecordOf<typeof KEY_IMPLEMENTATION> {
 export interface NextAction extends RecordOf<typeof NEXT_ACTION> {}
 export interface Question extends RecordOf<typeof QUESTION> {}
 
-/** The facts that have not expired. */
 export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
   return [...facts].filter(({ expiresAt }) => expiresAt === null || expiresAt > now);
 }
@@ -124,14 +103,12 @@ export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
 export const FILE_ACTS = ["examined", "modified", "deleted"] as const;
 export type FileAct = (typeof FILE_ACTS)[number];
 
-const PATH_LIMIT = 1_024;
-
 /**
  * A recorded path is relative to the root, with `/` between names. It cannot lead outside or fake another
  * line. Backslashes are rejected: one system reads them as part of a name, another as a separator.
  */
 export function isRelativePath(path: string): boolean {
-  if (path.length === 0 || path.length > PATH_LIMIT || !path.isWellFormed()) return false;
+  if (path.length === 0 || path.length > 1_024 || !path.isWellFormed()) return false;
   if (/[\\\p{Cc}\u2028\u2029]/u.test(path) || /^[A-Za-z]:/.test(path)) return false;
   return path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
 }

@@ -23,24 +23,14 @@ export interface Position {
   readonly status: DisplayStatus | "unplanned";
 }
 
-const NO_POSITION: Position = {
-  phase: null,
-  phaseName: null,
-  plan: null,
-  planName: null,
-  task: null,
-  taskTitle: null,
-  wave: null,
-  status: "unplanned",
-};
-
 export function positionOf(state: GoalState, survey: Survey = surveyGoal(state)): Position {
   const { current } = survey;
-  if (!current) return NO_POSITION;
-  const place = { ...NO_POSITION, phase: current.number, phaseName: current.name };
+  const noTask = { plan: null, planName: null, task: null, taskTitle: null, wave: null };
+  if (!current) return { phase: null, phaseName: null, ...noTask, status: "unplanned" };
+  const place = { phase: current.number, phaseName: current.name };
   const task = currentTask(state, survey);
-  if (!task)
-    return { ...place, status: current.status === "completed" ? "done" : emptyStatus(current.status) };
+  const statusWithoutTask = { completed: "done", paused: "blocked" } as Record<string, DisplayStatus>;
+  if (!task) return { ...place, ...noTask, status: statusWithoutTask[current.status] ?? "unplanned" };
   const { plans } = state.phases.find(({ number }) => number === task.phase) ?? { plans: [] };
   return {
     ...place,
@@ -51,11 +41,6 @@ export function positionOf(state: GoalState, survey: Survey = surveyGoal(state))
     wave: task.wave,
     status: displayStatus(task, survey.blockedBy.has(task.id)),
   };
-}
-
-/** The status of a phase without tasks. */
-function emptyStatus(status: string): Position["status"] {
-  return status === "paused" ? "blocked" : "unplanned";
 }
 
 /** Rank: in progress, ready, submitted, waiting, blocked, stuck. */
@@ -115,17 +100,13 @@ export function progressBar(done: number, total: number, cells: number): string 
   return "█".repeat(filled) + "░".repeat(cells - filled);
 }
 
-/**
- * The id of the task to do next: the recorded next action while it can still be done, else the first ready
- * task.
- */
+/** The recorded next task while it can still be done, else the first ready one. */
 export function nextTaskOf(state: GoalState, survey: Survey = surveyGoal(state)): string | null {
   const recorded = state.next?.task ?? null;
   if (recorded !== null && survey.movable.has(taskOf(state, recorded).id)) return taskOf(state, recorded).id;
   return survey.ready[0]?.id ?? null;
 }
 
-/** The answer of `goal.next()`. */
 export interface NextTasks {
   /** The tasks to claim now, best first. */
   readonly tasks: readonly Task[];
@@ -158,15 +139,12 @@ export function nextTasks(state: GoalState): NextTasks {
     const named = new Set([...survey.blockedBy.values()].flat());
     // In a goal without tasks, blockers name no task but are the reason all the same.
     const blockers = named.size > 0 ? [...named] : activeBlockers(state).map(({ id }) => id);
-    return none(
-      "blocked",
-      `nothing can move: ${shortList(blockers)} ${blockers.length === 1 ? "is" : "are"} active`,
-    );
+    const are = blockers.length === 1 ? "is" : "are";
+    return none("blocked", `nothing can move: ${shortList(blockers)} ${are} active`);
   }
   const all = [...state.tasks.values()];
-  const working = all
-    .filter(({ status }) => status === "in_progress")
-    .map(({ id, claim }) => `${id} (${claim?.by.name})`);
+  const inProgress = all.filter(({ status }) => status === "in_progress");
+  const working = inProgress.map(({ id, claim }) => `${id} (${claim?.by.name})`);
   const submitted = all.filter(({ status }) => status === "submitted").map(({ id }) => id);
   if (working.length + submitted.length > 0) {
     const parts = [
@@ -181,11 +159,9 @@ export function nextTasks(state: GoalState): NextTasks {
   return none("unplanned", current ? `phase ${current.name} has no task to do` : "the goal has no tasks yet");
 }
 
-const LISTED = 5;
-
 function shortList(all: readonly string[]): string {
-  const rest = all.length - LISTED;
-  return all.slice(0, LISTED).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+  const rest = all.length - 5;
+  return all.slice(0, 5).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
 }
 
 /** The goal as structured run state. Every task that was not dropped is in exactly one of the three lists. */
@@ -196,11 +172,7 @@ export interface RunState {
   readonly originalGoal: string;
   readonly currentPhase: string | null;
   readonly completedTasks: readonly string[];
-  readonly failedTasks: readonly {
-    readonly task: string;
-    readonly error: string;
-    readonly retryable: boolean;
-  }[];
+  readonly failedTasks: readonly { task: string; error: string; retryable: boolean }[];
   readonly remainingTasks: readonly string[];
   readonly confirmedFacts: Readonly<Record<string, Json>>;
   readonly decisionsMade: readonly string[];
@@ -224,11 +196,9 @@ export function runStateOf(state: GoalState, now: number, survey: Survey = surve
     originalGoal: state.statement,
     currentPhase: survey.current?.name ?? null,
     completedTasks: tasks.filter(({ status }) => status === "done").map(({ id }) => id),
-    failedTasks: failed.map(({ id, failure }) => ({
-      task: id,
-      error: failure?.error ?? "",
-      retryable: failure?.retryable ?? false,
-    })),
+    failedTasks: failed.map(({ id: task, failure }) => {
+      return { task, error: failure?.error ?? "", retryable: failure?.retryable ?? false };
+    }),
     remainingTasks: tasks.filter(({ status }) => isRemaining(status)).map(({ id }) => id),
     confirmedFacts: Object.fromEntries(facts),
     decisionsMade: current.map(({ decision }) => decision),

@@ -27,16 +27,14 @@ export function isRemaining(state: GoalState, task: Task): boolean {
 /** The ids that a task waits for: unfinished dependencies, and for a review the work not yet submitted. */
 function prerequisites(state: GoalState, task: Task): readonly string[] {
   if (task.dependsOn.length === 0 && task.kind !== "review") return NOTHING;
-  const waits = task.dependsOn.filter((id) => {
+  const isUnfinished = (id: string): boolean => {
     const other = findTask(state, id);
     return !other || !isFinished(other);
-  });
+  };
+  const waits = task.dependsOn.filter(isUnfinished);
   if (task.kind !== "review") return waits;
-  const unsubmitted = task.reviews.filter((id) => {
-    const other = findTask(state, id);
-    return !other || !(isFinished(other) || other.status === "submitted");
-  });
-  return [...waits, ...unsubmitted];
+  const isSubmitted = (id: string): boolean => findTask(state, id)?.status === "submitted";
+  return [...waits, ...task.reviews.filter((id) => isUnfinished(id) && !isSubmitted(id))];
 }
 
 /** The tasks of one plan, by wave. */
@@ -122,15 +120,14 @@ export function hasDependencyCycle(state: GoalState, task: Task): boolean {
   return false;
 }
 
-export interface Readiness {
-  /** Remaining tasks that can start now: not under way, not blocked, nothing to wait for. */
-  readonly startable: readonly Task[];
-  /** Ids of the remaining tasks that can be finished. */
-  readonly movable: ReadonlySet<string>;
-}
-
-/** `isBlocked`: tasks that stay blocked. */
-export function findReadiness(state: GoalState, isBlocked: (task: Task) => boolean): Readiness {
+/**
+ * Both lists hold remaining tasks only. `startable`: not under way, not blocked, nothing to wait for.
+ * `isBlocked` tells which tasks stay blocked.
+ */
+export function findReadiness(
+  state: GoalState,
+  isBlocked: (task: Task) => boolean,
+): { readonly startable: readonly Task[]; readonly movable: ReadonlySet<string> } {
   const waves = new Waves(state);
   const missing = new Map<string, number>();
   const waiters = new Map<string, Task[]>();
@@ -142,10 +139,7 @@ export function findReadiness(state: GoalState, isBlocked: (task: Task) => boole
     const count = needs.length + (hasStarted || waves.hasReached(task) ? 0 : 1);
     missing.set(task.id, count);
     for (const id of needs) {
-      const key = findTask(state, id)?.id ?? id;
-      const waiting = waiters.get(key);
-      if (waiting) waiting.push(task);
-      else waiters.set(key, [task]);
+      addTo(waiters, findTask(state, id)?.id ?? id, task);
     }
     if (count === 0) ready.push(task);
   }
@@ -177,10 +171,12 @@ function raise(counts: Map<number, number>, key: number, by: number): void {
 
 function groupTasks<Key>(tasks: Iterable<Task>, key: (task: Task) => Key): Map<Key, Task[]> {
   const groups = new Map<Key, Task[]>();
-  for (const task of tasks) {
-    const group = groups.get(key(task));
-    if (group) group.push(task);
-    else groups.set(key(task), [task]);
-  }
+  for (const task of tasks) addTo(groups, key(task), task);
   return groups;
+}
+
+function addTo<Key>(groups: Map<Key, Task[]>, key: Key, task: Task): void {
+  const group = groups.get(key);
+  if (group) group.push(task);
+  else groups.set(key, [task]);
 }

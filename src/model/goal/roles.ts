@@ -78,19 +78,11 @@ const IN_WORDS: Partial<Record<GoalOperation, string>> = {
   recordFiles: "record files",
 };
 
-function inWords(operation: GoalOperation): string {
-  return IN_WORDS[operation] ?? operation.replace(/[A-Z]/, (letter) => ` a ${letter.toLowerCase()}`);
-}
-
 /** `separate`: another agent accepts submitted work. `self`: submitted work is done. */
 export const VERIFICATIONS = ["separate", "self"] as const;
 export type Verification = (typeof VERIFICATIONS)[number];
 
-export function mayDo(
-  role: GoalRole,
-  operation: GoalOperation,
-  verification: Verification = "separate",
-): boolean {
+export function mayDo(role: GoalRole, operation: GoalOperation, verification?: Verification): boolean {
   if (role === "human") return true;
   if (operation === "verify" && role === "worker" && verification === "self") return true;
   return (MAY[operation] as readonly GoalRole[]).includes(role);
@@ -127,8 +119,9 @@ export function refuseRole(
 ): HoldfastError {
   const roles = [...allowed, "human"];
   const who = `${quoteValue(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}`;
+  const what = IN_WORDS[operation] ?? operation.replace(/[A-Z]/, (letter) => ` a ${letter.toLowerCase()}`);
   const reason = because && `: ${because}`;
-  return new HoldfastError("ROLE_REFUSED", `${who}, may not ${inWords(operation)}${reason}`, {
+  return new HoldfastError("ROLE_REFUSED", `${who}, may not ${what}${reason}`, {
     hint:
       `Leave it to one of these roles: ${roles.join(", ")}. ` +
       "If you act as one of them, pass it: --role on the command line, `by` in code.",

@@ -1,9 +1,7 @@
 /**
  * The survey of a goal: which tasks are blocked or ready, the status of each phase, the current phase, and
- * the impact of blockers. It is computed from tasks and blockers and never stored.
- *
- * Position, progress, `next` and the impact of blockers all read one survey, so they cannot contradict each
- * other.
+ * the impact of blockers. Never stored. Everything that is derived from tasks and blockers reads one survey,
+ * so that no two answers contradict each other.
  *
  * - A task is blocked while it is unfinished and an active blocker names it, its phase or the goal.
  * - A phase is paused when it has work left, none of that work can move, and a blocker is the reason. A phase
@@ -18,21 +16,17 @@ import type { Blocker } from "./notes.ts";
 import { findReadiness, isRemaining, isUnderWay } from "./readiness.ts";
 import { type DisplayStatus, isFinished, type Task } from "./task.ts";
 
-export type PhaseStatus = "unplanned" | "open" | "in_progress" | "paused" | "stuck" | "completed";
-
 export interface PhaseSummary {
   readonly number: number;
   readonly name: string;
-  readonly status: PhaseStatus;
+  readonly status: "unplanned" | "open" | "in_progress" | "paused" | "stuck" | "completed";
   /** All tasks but the dropped ones. */
   readonly tasks: number;
   readonly completed: number;
 }
 
-export type ImpactLevel = "none" | "task" | "phase" | "goal";
-
 export interface Impact {
-  readonly level: ImpactLevel;
+  readonly level: "none" | "task" | "phase" | "goal";
   /** Tasks that a blocker names, directly or by phase or goal. */
   readonly tasks: readonly string[];
   readonly pausedPhases: readonly number[];
@@ -202,6 +196,6 @@ function impactOf(
   const tasks = [...blockedBy.keys()];
   const pausedPhases = phases.filter(({ status }) => status === "paused").map(({ number }) => number);
   const isStopped = nothingMoves && (pausedPhases.length > 0 || isWhole);
-  const part: ImpactLevel = pausedPhases.length > 0 ? "phase" : tasks.length > 0 ? "task" : "none";
+  const part = pausedPhases.length > 0 ? "phase" : tasks.length > 0 ? "task" : "none";
   return { level: isStopped ? "goal" : part, tasks, pausedPhases, escalate: isStopped };
 }

@@ -45,29 +45,25 @@ export const TASK_ACTS = [
 ] as const;
 export type TaskAct = (typeof TASK_ACTS)[number];
 
-export const TASK_TRANSITIONS: Readonly<Record<TaskStatus, Readonly<Partial<Record<TaskAct, TaskStatus>>>>> =
-  {
-    open: { claim: "in_progress", drop: "dropped" },
-    in_progress: {
-      claim: "in_progress",
-      progress: "in_progress",
-      submit: "submitted",
-      fail: "failed",
-      release: "open",
-      reset: "open",
-      drop: "dropped",
-    },
-    submitted: { accept: "done", reject: "open", drop: "dropped" },
-    done: { reopen: "open" },
-    failed: { claim: "in_progress", retry: "open", drop: "dropped" },
-    dropped: { reopen: "open" },
-  };
+export const TASK_TRANSITIONS: Readonly<Record<TaskStatus, { readonly [Act in TaskAct]?: TaskStatus }>> = {
+  open: { claim: "in_progress", drop: "dropped" },
+  in_progress: {
+    claim: "in_progress",
+    progress: "in_progress",
+    submit: "submitted",
+    fail: "failed",
+    release: "open",
+    reset: "open",
+    drop: "dropped",
+  },
+  submitted: { accept: "done", reject: "open", drop: "dropped" },
+  done: { reopen: "open" },
+  failed: { claim: "in_progress", retry: "open", drop: "dropped" },
+  dropped: { reopen: "open" },
+};
 
-/** The proof that a task is done. */
 export interface Evidence extends RecordOf<typeof EVIDENCE> {}
-
 export interface TaskClaim extends RecordOf<typeof CLAIM> {}
-
 /** The last claim, if it ended without an accepted submission: the next agent reads its note. */
 export interface EndedClaim extends RecordOf<typeof ENDED_CLAIM> {}
 
