@@ -15,8 +15,6 @@
 import { sha256 } from "../digest.ts";
 import { type Json, sameJson } from "../json.ts";
 import type { Event } from "../stream/index.ts";
-import type { GoalState } from "./goal-state.ts";
-import type { GoalDelta } from "./merge.ts";
 import { contentOf, namesOfItems } from "./record-table.ts";
 import { REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
@@ -159,7 +157,12 @@ export class EntryReader {
   clock: Clock;
   private revision: number;
 
-  constructor(from?: Pick<GoalState, "names" | "aliases" | "clock" | "revision">) {
+  constructor(from?: {
+    readonly names: Map<string, string>;
+    readonly aliases: Map<string, string>;
+    readonly clock: Clock;
+    readonly revision: number;
+  }) {
     this.names = from?.names ?? new Map();
     this.aliases = from?.aliases ?? new Map();
     this.clock = from?.clock ?? CLOCK_START;
@@ -170,11 +173,11 @@ export class EntryReader {
   next(stored: Event): readonly Entry[] {
     const whole = stored.data as Record<string, Json>;
     if (stored.type === MERGED) {
-      const { entries, delta } = whole as unknown as { entries: readonly Entry[]; delta: GoalDelta };
+      const { entries, delta } = whole as unknown as { entries: readonly Entry[]; delta: LineageDelta };
       applyMapDelta(this.names, delta.maps.names);
       applyMapDelta(this.aliases, delta.maps.aliases);
-      const { clock = this.clock, revision = this.revision } = delta.values as Partial<GoalState>;
-      Object.assign(this, { clock, revision });
+      this.clock = delta.values.clock ?? this.clock;
+      this.revision = delta.values.revision ?? this.revision;
       return entries;
     }
     this.revision += 1;
@@ -199,6 +202,12 @@ export const MERGED = "goal.merged";
 
 /** The event that makes an id final that a merge gave to an item. */
 export const RENUMBERED = "item.renumbered";
+
+/** The part of a `GoalDelta` that a reader of entries needs. */
+interface LineageDelta {
+  readonly maps: { readonly names?: MapDelta; readonly aliases?: MapDelta };
+  readonly values: { readonly clock?: Clock; readonly revision?: number };
+}
 
 /** The difference of two maps: removed keys, set values, and the keys from which on the order differs. */
 export interface MapDelta {
