@@ -33,8 +33,6 @@ export class DraftBatch {
   }
 }
 
-const UID_BYTES = 10;
-
 /**
  * Gives every event the uid by which all copies of the goal know it, and every verdict the uid of the
  * submission it judges. The first write after a merge also records the ids that the merge gave, which makes
@@ -47,23 +45,15 @@ export function stamped<Result>(state: GoalState, by: Actor, act: Act<Result>): 
   });
   const submitted = new Map<string, string>();
   const events = [...renumbered, ...act.events].map((draft) => {
-    const uid = randomBytes(UID_BYTES).toString("hex");
+    const uid = randomBytes(10).toString("hex");
     if (draft.type === "task.submitted") submitted.set(draft.data.task, uid);
-    const isVerdict = draft.type === "task.accepted" || draft.type === "task.rejected";
-    const judged = isVerdict ? judgedSubmission(state, draft.data.task, submitted) : {};
-    return { ...draft, data: { ...draft.data, ...judged, uid } } as GoalDraft;
+    if (draft.type !== "task.accepted" && draft.type !== "task.rejected")
+      return { ...draft, data: { ...draft.data, uid } } as GoalDraft;
+    const { task } = draft.data;
+    const submission = submitted.get(task) ?? findTask(state, task)?.submission?.uid;
+    return { ...draft, data: { ...draft.data, ...(submission && { submission }), uid } };
   });
   return { ...act, events };
-}
-
-/** The submission of the same act, or else the one in the state. */
-function judgedSubmission(
-  state: GoalState,
-  task: string,
-  submitted: ReadonlyMap<string, string>,
-): { submission?: string } {
-  const submission = submitted.get(task) ?? findTask(state, task)?.submission?.uid;
-  return submission ? { submission } : {};
 }
 
 /** Completes the phase of a task that was its last unfinished one. */
@@ -74,7 +64,6 @@ export function closingPhase(state: GoalState, task: Task, by: Actor): GoalDraft
   return [{ type: "phase.completed", data: { by, phase: task.phase } }];
 }
 
-/** A phase by its number or its name. */
 export function phaseNumber(state: GoalState, phase: number | string): number {
   const name = String(phase).toLowerCase();
   const found = state.phases.find((each) => each.number === phase || each.name.toLowerCase() === name);
@@ -86,10 +75,6 @@ export function phaseNumber(state: GoalState, phase: number | string): number {
   });
 }
 
-export function invalid(
-  message: string,
-  hint: string,
-  data: Readonly<Record<string, unknown>> = {},
-): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", message, { hint, data });
+export function invalid(message: string, hint: string, data: object = {}): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", message, { hint, data: { ...data } });
 }

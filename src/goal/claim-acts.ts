@@ -19,9 +19,7 @@ import type { Guard } from "../store.ts";
 import { type Act, closingPhase } from "./act.ts";
 import { leaseName } from "./task-leases.ts";
 
-/**
- * Throws if the task cannot be claimed now. A task in progress passes: its lease decides about a take-over.
- */
+/** Throws if the task cannot be claimed now. A task in progress passes: its lease decides. */
 export function checkClaimable(state: GoalState, by: Actor, id: string): Task {
   const task = taskOf(state, id);
   if (by.role === "verifier" && task.kind !== "review") {
@@ -29,21 +27,15 @@ export function checkClaimable(state: GoalState, by: Actor, id: string): Task {
   }
   nextStatus(task, "claim");
   const blockers = blockedTasks(state).get(task.id);
-  const why = blockers
-    ? `is blocked by ${blockers.join(", ")}`
-    : task.status === "in_progress"
-      ? null
-      : startBlockedBy(state, task);
+  const wait = task.status === "in_progress" ? null : startBlockedBy(state, task);
+  const why = blockers ? `is blocked by ${blockers.join(", ")}` : wait;
   if (why === null) return task;
-  const hint = blockers
-    ? "Resolve or bypass the blocker first, or take another task: `next` lists what is ready."
-    : "Take another task: `next` lists what is ready.";
+  const first = blockers ? "Resolve or bypass the blocker first, or take" : "Take";
+  const hint = `${first} another task: \`next\` lists what is ready.`;
   throw new HoldfastError("TASK_NOT_READY", `task ${task.id} ${why}`, { hint, data: { task: task.id } });
 }
 
-/**
- * Whether the claim was made in another copy of the goal. Its token is of that copy's store, not of this one.
- */
+/** Whether the claim was made in another copy of the goal: its token is of that copy's store. */
 export function isForeign(state: GoalState, claim: TaskClaim | null): boolean {
   return state.origins.has(claim?.uid ?? "");
 }
@@ -53,23 +45,16 @@ export function isUnder(state: GoalState, claim: TaskClaim | null, token: number
   return claim?.token === token && !isForeign(state, claim);
 }
 
-export interface ClaimData {
-  readonly task: string;
-  readonly session: string | null;
-  readonly guard: Guard;
-}
-
-export function claim(state: GoalState, by: Actor, { task: id, session, guard }: ClaimData): Act<Task> {
-  const task = checkClaimable(state, by, id);
+export function claim(
+  state: GoalState,
+  by: Actor,
+  input: { readonly task: string; readonly session: string | null; readonly guard: Guard },
+): Act<Task> {
+  const { session, guard } = input;
+  const task = checkClaimable(state, by, input.task);
   if (isUnder(state, task.claim, guard.token)) return { events: [], result: task };
-  const data = {
-    by,
-    task: task.id,
-    session,
-    token: guard.token,
-    after: task.claim?.uid ?? null,
-    as: task.id,
-  };
+  const { token } = guard;
+  const data = { by, task: task.id, session, token, after: task.claim?.uid ?? null, as: task.id };
   return { events: [{ type: "task.claimed", data }], result: task, guards: [guard] };
 }
 
@@ -80,13 +65,11 @@ export interface ClaimProof {
   readonly session?: string | undefined;
 }
 
-/** The caller's claim; throws if it is lost. A token from before a take-over never matches again. */
-function heldClaim(
-  state: GoalState,
-  by: Actor,
-  proof: ClaimProof,
-  act: TaskAct,
-): { task: Task; claim: TaskClaim; guards: Guard[] } {
+/**
+ * The caller's claim, and the fields of an event under it; throws if it is lost. A token from before a
+ * take-over never matches again.
+ */
+function heldClaim(state: GoalState, by: Actor, proof: ClaimProof, act: TaskAct) {
   const task = claimedAs(state, proof) ?? taskOf(state, proof.task);
   const { claim } = task;
   const lease = leaseName(state.id, claim?.as ?? task.id);
@@ -95,17 +78,17 @@ function heldClaim(
     (proof.session ?? claim.session) === claim.session &&
     !isForeign(state, claim);
   const isOurs = proof.token === undefined ? isSameAgent : isUnder(state, claim, proof.token);
-  if (claim && isOurs) return { task, claim, guards: [{ lease, token: claim.token }] };
+  if (claim && isOurs) {
+    const data = { by, task: task.id, token: claim.token, ...under(claim) };
+    return { task, data, guards: [{ lease, token: claim.token }] };
+  }
   if (proof.token !== undefined) throw leaseLost(lease, null);
   rejectOldName(state, by, proof.task);
   if (!claim) nextStatus(task, act);
   throw heldByAnother(state, by, task, claim);
 }
 
-/**
- * After a merge gave a claimed task another id, its holder may still use the old one, which is another task
- * now.
- */
+/** After a merge gave a claimed task another id, its holder may still use the old one. */
 function rejectOldName(state: GoalState, by: Actor, name: string): void {
   if (state.merges.length === 0) return;
   const renumbered = [...state.tasks.values()].find(
@@ -113,38 +96,29 @@ function rejectOldName(state: GoalState, by: Actor, name: string): void {
       claim?.as === name && id !== name && claim.by.name === by.name && !isForeign(state, claim),
   );
   if (!renumbered) return;
-  throw new HoldfastError(
-    "TASK_TRANSITION",
-    `task ${name}, which ${by.name} claimed before a merge, is now ${renumbered.id}`,
-    {
-      hint: `Use ${renumbered.id}. ${name} is now another task, from another clone.`,
-      data: { task: name, now: renumbered.id },
-    },
-  );
+  const { id: now } = renumbered;
+  const message = `task ${name}, which ${by.name} claimed before a merge, is now ${now}`;
+  const hint = `Use ${now}. ${name} is now another task, from another clone.`;
+  throw new HoldfastError("TASK_TRANSITION", message, { hint, data: { task: name, now } });
 }
 
 function heldByAnother(state: GoalState, by: Actor, { id }: Task, claim: TaskClaim | null): HoldfastError {
+  const holder = claim?.by.name;
+  const isSameAgent = holder === by.name;
+  const lost = (who: string, hint: string): HoldfastError =>
+    new HoldfastError("LEASE_LOST", `task ${id} is held by ${who}`, {
+      hint: `${hint}: holdfast task claim ${id}`,
+      data: { task: id, holder, session: claim?.session },
+    });
   if (isForeign(state, claim)) {
-    const not = claim?.by.name === by.name ? "" : `, not by ${by.name}`;
-    return new HoldfastError(
-      "LEASE_LOST",
-      `task ${id} is held by ${claim?.by.name}, in another clone${not}`,
-      {
-        hint: `To continue it here, claim it here: holdfast task claim ${id}`,
-        data: { task: id, holder: claim?.by.name, session: claim?.session },
-      },
-    );
+    const not = isSameAgent ? "" : `, not by ${by.name}`;
+    return lost(`${holder}, in another clone${not}`, "To continue it here, claim it here");
   }
   const session = claim?.session == null ? "" : ` in session ${claim.session}`;
-  const isSession = claim?.by.name === by.name;
-  const who = isSession ? `${by.name}${session}` : `${claim?.by.name}`;
-  const whom = isSession ? "in this one" : `by ${by.name}`;
-  return new HoldfastError("LEASE_LOST", `task ${id} is held by ${who}, not ${whom}`, {
-    hint: isSession
-      ? `Pass that session, or none. To take it over once it is free: holdfast task claim ${id}`
-      : `Only its holder can continue it. To take it over once it is free: holdfast task claim ${id}`,
-    data: { task: id, holder: claim?.by.name, session: claim?.session },
-  });
+  const later = "To take it over once it is free";
+  return isSameAgent
+    ? lost(`${holder}${session}, not in this one`, `Pass that session, or none. ${later}`)
+    : lost(`${holder}, not by ${by.name}`, `Only its holder can continue it. ${later}`);
 }
 
 /** The task that the caller claimed under that id before a merge gave it another one. */
@@ -159,18 +133,14 @@ function under({ uid }: TaskClaim): { claim?: string } {
 }
 
 export function progress(state: GoalState, by: Actor, proof: ClaimProof, note: string | null): Act<Task> {
-  const { task, claim, guards } = heldClaim(state, by, proof, "progress");
-  const data = { by, task: task.id, token: claim.token, ...under(claim), note };
-  return { events: [{ type: "task.progressed", data }], result: task, guards };
+  const { task, data, guards } = heldClaim(state, by, proof, "progress");
+  return { events: [{ type: "task.progressed", data: { ...data, note } }], result: task, guards };
 }
 
 /** If the goal asks for no verifier, a submitted task is done. */
 export function submit(state: GoalState, by: Actor, proof: ClaimProof, evidence: Evidence): Act<Task> {
-  const { task, claim, guards } = heldClaim(state, by, proof, "submit");
-  const submitted: GoalDraft = {
-    type: "task.submitted",
-    data: { by, task: task.id, token: claim.token, ...under(claim), evidence: evidence as never },
-  };
+  const { task, data, guards } = heldClaim(state, by, proof, "submit");
+  const submitted: GoalDraft = { type: "task.submitted", data: { ...data, evidence: evidence as never } };
   if (state.verification === "separate") return { events: [submitted], result: task, guards };
   const accepted: GoalDraft = { type: "task.accepted", data: { by, task: task.id, why: null } };
   return { events: [submitted, accepted, ...closingPhase(state, task, by)], result: task, guards };
@@ -182,15 +152,13 @@ export function fail(
   proof: ClaimProof,
   failure: { error: string; retryable: boolean },
 ): Act<Task> {
-  const { task, claim, guards } = heldClaim(state, by, proof, "fail");
-  const data = { ...failure, by, task: task.id, token: claim.token, ...under(claim) };
-  return { events: [{ type: "task.failed", data }], result: task, guards };
+  const { task, data, guards } = heldClaim(state, by, proof, "fail");
+  return { events: [{ type: "task.failed", data: { ...failure, ...data } }], result: task, guards };
 }
 
 export function release(state: GoalState, by: Actor, proof: ClaimProof, why: string | null): Act<Task> {
-  const { task, claim, guards } = heldClaim(state, by, proof, "release");
-  const data = { by, task: task.id, token: claim.token, ...under(claim), why };
-  return { events: [{ type: "task.released", data }], result: task, guards };
+  const { task, data, guards } = heldClaim(state, by, proof, "release");
+  return { events: [{ type: "task.released", data: { ...data, why } }], result: task, guards };
 }
 
 /** A verdict on submitted work: `{ task: "T-001", accept: false, why: "tests fail", attempt: 2 }`. */
@@ -206,9 +174,7 @@ export interface Verdict {
 export function verify(state: GoalState, by: Actor, verdict: Verdict): Act<string> {
   const task = taskOf(state, verdict.task);
   const isOwn = task.submission?.by.name === by.name;
-  if (isOwn && by.role !== "human" && state.verification === "separate") {
-    throw refuseOwnWork(by, task.id);
-  }
+  if (isOwn && by.role !== "human" && state.verification === "separate") throw refuseOwnWork(by, task.id);
   if (verdict.attempt !== undefined && verdict.attempt !== task.attempts)
     throw outdatedAttempt(task, verdict.attempt);
   const data = { by, task: task.id, why: verdict.why ?? null };
@@ -218,20 +184,12 @@ export function verify(state: GoalState, by: Actor, verdict: Verdict): Act<strin
 }
 
 function outdatedAttempt({ id, attempts }: Task, attempt: number): HoldfastError {
-  return new HoldfastError(
-    "TASK_TRANSITION",
-    `task ${id}: attempt ${attempt} is outdated (it is at attempt ${attempts})`,
-    {
-      hint: `Review the latest attempt: holdfast task show ${id}`,
-      data: { task: id, attempt, attempts },
-    },
-  );
+  const message = `task ${id}: attempt ${attempt} is outdated (it is at attempt ${attempts})`;
+  const hint = `Review the latest attempt: holdfast task show ${id}`;
+  return new HoldfastError("TASK_TRANSITION", message, { hint, data: { task: id, attempt, attempts } });
 }
 
-/**
- * Puts the task back and marks the session that held it as crashed. With `seen`: only if the claim still has
- * that token.
- */
+/** Marks the session that held the task as crashed. With `seen`: only if the claim still has that token. */
 export function reset(
   state: GoalState,
   by: Actor,

@@ -17,19 +17,15 @@ import { HoldfastError } from "../model/errors.ts";
 import { isRelativePath } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
 
-type FileVerdict = "OK" | "DRIFTED" | "MISSING";
-
-/** The verdict on one recorded file. */
 export interface FileCheck {
   readonly path: string;
-  readonly verdict: FileVerdict;
+  readonly verdict: "OK" | "DRIFTED" | "MISSING";
   readonly expected: string | null;
   readonly actual: string | null;
   /** Why it drifted, when its content is not simply another one. */
   readonly why: string | null;
 }
 
-/** The result of `goal.checkFiles()`. `isOk`: every file is OK. */
 export interface FileReport {
   readonly isOk: boolean;
   readonly files: readonly FileCheck[];
@@ -43,25 +39,17 @@ interface RecordedFile {
   readonly modifiedAt?: number | null;
 }
 
-/**
- * For callers that cannot wait: at most so many files, for at most so long, e.g. `{ files: 200, ms: 25 }`.
- */
-export interface FileBudget {
-  readonly files: number;
-  readonly ms: number;
-}
-
 /** Larger files are streamed; with a budget they are skipped. */
 const MAX_READ_BYTES = 4 << 20;
 
 /**
- * Checks the files in their order. With a budget it checks the latest first and leaves out of the report
- * whatever the budget has no room for.
+ * Checks the files in their order. With a budget, such as `{ files: 200, ms: 25 }`, it checks the latest
+ * first and leaves the rest out of the report.
  */
 export async function checkFiles(
   root: string,
   recorded: Iterable<RecordedFile>,
-  budget?: FileBudget,
+  budget?: { readonly files: number; readonly ms: number },
 ): Promise<FileReport> {
   const all = [...recorded];
   const queue = budget ? all.sort((a, b) => lastSeen(b) - lastSeen(a)).slice(0, budget.files) : all;
@@ -89,9 +77,7 @@ function lastSeen({ examinedAt, modifiedAt }: RecordedFile): number {
   return Math.max(examinedAt ?? 0, modifiedAt ?? 0);
 }
 
-/**
- * `hash: null` without `why`: there is no such file. With `why`: something is there that cannot be compared.
- */
+/** `hash: null` without `why`: there is no such file. With `why`: it cannot be compared. */
 interface FoundFile {
   readonly hash: string | null;
   readonly why?: string;
@@ -107,7 +93,6 @@ function compare({ path, hash: expected }: RecordedFile, found: FoundFile): File
   return { ...result, verdict: "DRIFTED", why: reason };
 }
 
-/** Files below one root. */
 class Disk {
   private readonly base: string;
   /** Real paths of folders: many files lie in few folders, so each is resolved once. */
@@ -122,9 +107,8 @@ class Disk {
     if (!isRelativePath(path)) return { hash: null, why: "its path leads outside the root" };
     try {
       const real = this.realPath(path);
-      if (!real.startsWith(this.base.endsWith(sep) ? this.base : this.base + sep)) {
+      if (!real.startsWith(this.base.endsWith(sep) ? this.base : this.base + sep))
         return { hash: null, why: "a link leads outside the root" };
-      }
       const stats = statSync(real);
       if (!stats.isFile()) return { hash: null, why: "it is not a file" };
       if (stats.size <= MAX_READ_BYTES) return { hash: sha256(readFileSync(real)) };
@@ -156,17 +140,15 @@ async function hashStream(file: string): Promise<string> {
 }
 
 function unreadable(path: string, cause: unknown): HoldfastError {
-  return new HoldfastError("STORE_IO", `${quoteValue(path)} cannot be read: ${(cause as Error).message}`, {
-    hint: "Check the disk and the permissions of the file, then check again.",
-    cause,
-  });
+  const message = `${quoteValue(path)} cannot be read: ${(cause as Error).message}`;
+  const hint = "Check the disk and the permissions of the file, then check again.";
+  return new HoldfastError("STORE_IO", message, { hint, cause });
 }
 
+const NAME_FILE =
+  "Name an existing file below the goal's root: in a command as in your shell, in code relative to the root.";
+
 function unusable(path: string, why: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `file ${quoteValue(path)} cannot be recorded: ${why}`, {
-    hint:
-      "Name an existing file below the goal's root: in a command as in your shell, " +
-      "in code relative to the root.",
-    data: { path },
-  });
+  const message = `file ${quoteValue(path)} cannot be recorded: ${why}`;
+  return new HoldfastError("INPUT_INVALID", message, { hint: NAME_FILE, data: { path } });
 }

@@ -9,12 +9,11 @@
  * `goalCore(goal)`.
  */
 
-import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
+import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, Entry, GoalOperation, GoalState, Task } from "../model/goal/index.ts";
 import { bySchema, checkRole, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
-import type { Event } from "../model/stream/index.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { hashFile } from "./file-check.ts";
 import { type EntriesFrom, entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
@@ -22,7 +21,6 @@ import { type EntriesFrom, entriesOf, type MergeReport, mergeEntries } from "./m
 /** An input with the actor; without `by`, the actor that the goal was opened for. */
 export type Attributed<Input> = Input & { readonly by?: Actor };
 
-/** A pure function from the state to the events of one operation. It runs again after a lost race. */
 type Decide<Result> = (state: GoalState, by: Actor) => Act<Result>;
 
 export interface GoalParts {
@@ -34,7 +32,6 @@ export interface GoalParts {
   readonly root: string | null;
 }
 
-/** Callbacks around every write of a handle. */
 export interface WriteGuard {
   /** Runs before the decision; throws to reject the write. */
   before(by: Actor): Promise<void>;
@@ -49,7 +46,7 @@ export class GoalCore {
   readonly by: Actor;
   readonly root: string | null;
   readonly journal: Journal;
-  private readonly log: Log<GoalState>;
+  readonly log: Log<GoalState>;
   private guard: WriteGuard | null = null;
 
   constructor(parts: GoalParts) {
@@ -72,18 +69,6 @@ export class GoalCore {
     return taskOf(this.state, id);
   }
 
-  async refresh(): Promise<void> {
-    await this.log.refresh();
-  }
-
-  watch(changed: () => void): () => void {
-    return this.journal.watch(this.log.stream, changed);
-  }
-
-  events(after = 0): AsyncGenerator<[seq: number, Event]> {
-    return this.journal.events(this.log.stream, after);
-  }
-
   /** Every event up to now, in the form in which copies of the goal exchange them. */
   entries(from?: EntriesFrom): AsyncGenerator<Entry> {
     return entriesOf(this.journal, this.log.stream, this.seq, from);
@@ -94,7 +79,6 @@ export class GoalCore {
     return mergeEntries(this.journal, this.log, this.id, by, entries);
   }
 
-  /** The folder of recorded files: the argument, or the one that the goal was opened with. */
   rootFor(given?: string): string {
     const root = given ?? this.root;
     if (root !== null) return root;
@@ -104,7 +88,6 @@ export class GoalCore {
     );
   }
 
-  /** SHA-256 of a file as it is on disk now. */
   hash(path: string): Promise<string> {
     return hashFile(this.rootFor(), path);
   }
@@ -113,13 +96,11 @@ export class GoalCore {
     const parsed = bySchema.safeParse(given ?? this.by);
     if (parsed.success) return parsed.data;
     const issue = parsed.error.issues[0];
-    throw invalid(
-      `goal ${this.id}: by: ${formatPath(issue?.path ?? [])}: ${issue?.message}`,
-      "Pass `by` as { name, role }.",
-    );
+    const where = formatPath(issue?.path ?? []);
+    throw invalid(`goal ${this.id}: by: ${where}: ${issue?.message}`, "Pass `by` as { name, role }.");
   }
 
-  /** Sets the callbacks around the writes of this handle; null removes them. */
+  /** Null removes the callbacks. */
   guardWrites(guard: WriteGuard | null): void {
     this.guard = guard;
   }
@@ -127,10 +108,10 @@ export class GoalCore {
   /** One operation: checked against the actor's role, one commit. */
   async act<Result>(
     operation: GoalOperation,
-    given: Actor | undefined,
+    as: Actor | undefined,
     decide: Decide<Result>,
   ): Promise<Result> {
-    const by = this.identity(given);
+    const by = this.identity(as);
     await this.guard?.before(by);
     const result = await this.commit(by, (state) => {
       this.guard?.check(state, by);
@@ -163,9 +144,7 @@ export class GoalCore {
   }
 
   /** A rejection must hold for the latest state: when the handle was stale, the decision is made again. */
-  private async commitFresh<Result>(
-    decide: (state: GoalState) => Act<Result>,
-  ): Promise<CommitOutcome<Result>> {
+  private async commitFresh<Result>(decide: (state: GoalState) => Act<Result>) {
     const { generation, seq } = this.log.head;
     try {
       return await this.log.commit(decide);

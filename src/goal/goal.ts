@@ -2,8 +2,7 @@
  * A goal as its users see it.
  *
  * Many agents may write at once: no lease guards the whole goal. Every operation is one commit. Writes under
- * a claim, and resets by force, also carry the token of the task's lease. Planning, blockers and verdicts
- * need no lease, and neither does a session that ends and gives its tasks back (`session-acts.ts`).
+ * a claim, and resets by force, also carry the token of the task's lease; all others need no lease.
  */
 
 import {
@@ -43,13 +42,8 @@ import * as sessions from "./session-acts.ts";
 import type { Claim, ClaimOptions, EvidenceInput, LostClaim, LostOptions } from "./task-claims.ts";
 import { TaskClaims } from "./task-claims.ts";
 
-interface Internals {
-  readonly core: GoalCore;
-  readonly claims: TaskClaims;
-}
-
-/** Reads the private field of a goal; set inside the class, the only place that may. */
-let internals: (goal: Goal) => Internals;
+/** Reads the private fields of a goal; set inside the class, the only place that may. */
+let internals: (goal: Goal) => { readonly core: GoalCore; readonly claims: TaskClaims };
 
 /** The core of a goal, for projections, operations, hooks and the supervisor. Not part of the public API. */
 export function goalCore(goal: Goal): GoalCore {
@@ -119,21 +113,18 @@ export class Goal {
 
   /** Reads what others have written since. */
   async refresh(): Promise<this> {
-    await this.#core.refresh();
+    await this.#core.log.refresh();
     return this;
   }
 
-  /**
-   * Calls back when the goal may have changed: possibly late, possibly for nothing, so refresh and compare.
-   * Returns the function that stops watching.
-   */
+  /** Calls back when the goal may have changed, possibly for nothing. Returns the function that stops it. */
   watch(changed: () => void): () => void {
-    return this.#core.watch(changed);
+    return this.#core.journal.watch(this.#core.log.stream, changed);
   }
 
   /** The stored events after a position, in order: for logs, exports and projections. */
   events(after = 0): AsyncGenerator<[seq: number, Event]> {
-    return this.#core.events(after);
+    return this.#core.journal.events(this.#core.log.stream, after);
   }
 
   /** The ready, blocked and finished work over all tasks and phases, computed from the state. */
@@ -188,8 +179,7 @@ export class Goal {
 
   /** Changes the statement, the title or a setting; fields that are left out stay. */
   describe(input: Attributed<Partial<planning.GoalSettings>>): Promise<void> {
-    const { by, ...change } = input;
-    return this.#core.act("describe", by, (state, who) => planning.describe(state, who, change));
+    return this.#core.actOn("describe", input, planning.describe);
   }
 
   /** Adds a phase after the existing ones. Returns its number. */
@@ -202,9 +192,7 @@ export class Goal {
     return this.#core.actOn("addPlan", input, planning.addPlan);
   }
 
-  /**
-   * Adds one task: to build something or, with `kind: "review"`, to review other tasks. It gets the next id.
-   */
+  /** Adds one task: to build something or, with `kind: "review"`, to review other tasks. */
   async addTask(input: Attributed<planning.TaskInput>): Promise<Task> {
     const { by, ...task } = input;
     const [added] = await this.addTasks({ tasks: [task as planning.TaskInput], ...(by && { by }) });
@@ -212,10 +200,9 @@ export class Goal {
   }
 
   /** Adds tasks in one commit. Later ones may depend on earlier ones by the ids they will get. */
-  async addTasks(input: { tasks: readonly planning.TaskInput[]; by?: Actor }): Promise<Task[]> {
-    const ids = await this.#core.act("addTask", input.by, (state, who) =>
-      planning.addTasks(state, who, input.tasks),
-    );
+  async addTasks(input: Attributed<{ tasks: readonly planning.TaskInput[] }>): Promise<Task[]> {
+    const { by, tasks } = input;
+    const ids = await this.#core.act("addTask", by, (state, who) => planning.addTasks(state, who, tasks));
     return ids.map((id) => this.task(id));
   }
 
@@ -251,17 +238,13 @@ export class Goal {
 
   /** Completes a phase. Rejected while one of its tasks is unfinished. Returns its number. */
   completePhase(input: Attributed<{ phase: number | string }>): Promise<number> {
-    return this.#core.act("completePhase", input.by, (state, who) =>
-      planning.completePhase(state, who, input.phase),
-    );
+    const { by, phase } = input;
+    return this.#core.act("completePhase", by, (state, who) => planning.completePhase(state, who, phase));
   }
 
   // ── Working on tasks ──
 
-  /**
-   * Claims a task for one agent: takes its lease, then records the claim. A task whose holder is gone is
-   * taken over.
-   */
+  /** Claims a task for one agent. A task whose holder is gone is taken over. */
   claim(id: string, options: Attributed<ClaimOptions> = {}): Promise<Claim> {
     return this.#claims.claim(id, options);
   }
@@ -315,8 +298,9 @@ export class Goal {
 
   /** Confirms a reported blocker: from now on it blocks, and its age counts. */
   async identify(input: Attributed<{ blocker: string }>): Promise<Blocker> {
-    const act = (state: GoalState, who: Actor): Act<string> => notes.identify(state, who, input.blocker);
-    return blockerOf(this.state, await this.#core.act("identify", input.by, act));
+    const { by, blocker } = input;
+    const act = (state: GoalState, who: Actor): Act<string> => notes.identify(state, who, blocker);
+    return blockerOf(this.state, await this.#core.act("identify", by, act));
   }
 
   /** Works around a blocker: records the workaround and adds the follow-up tasks. */
@@ -332,7 +316,7 @@ export class Goal {
   // ── Remembering ──
 
   /** Records a decision with its reason, so that no later agent decides it again without knowing why. */
-  async decide(input: Attributed<notes.DecisionInput>): Promise<DecisionRecord> {
+  decide(input: Attributed<notes.DecisionInput>): Promise<DecisionRecord> {
     return this.decided("decide", input, null);
   }
 
@@ -354,19 +338,12 @@ export class Goal {
 
   /** Records files that were read or changed. A file without a hash is hashed as it is on disk now. */
   async recordFiles(
-    input: Attributed<{
-      files: readonly { path: string; act: FileAct; hash?: string }[];
-      task?: string | null;
-      session?: string | null;
-    }>,
+    input: Attributed<notes.FilesInput<{ path: string; act: FileAct; hash?: string }>>,
   ): Promise<void> {
-    const files = await Promise.all(
-      input.files.map(async ({ path, act, hash }) => ({
-        path,
-        act,
-        hash: act === "deleted" ? null : (hash ?? (await this.#core.hash(path))),
-      })),
-    );
+    const hashed = input.files.map(async ({ path, act, hash }) => {
+      return { path, act, hash: act === "deleted" ? null : (hash ?? (await this.#core.hash(path))) };
+    });
+    const files = await Promise.all(hashed);
     return this.#core.actOn("recordFiles", { ...input, files }, notes.recordFiles);
   }
 
@@ -391,7 +368,7 @@ export class Goal {
   }
 
   /** Records an error that is not the failure of a task. It is counted, and a checkpoint of the run. */
-  recordError(input: Attributed<{ message: string; task?: string | null }>): Promise<void> {
+  recordError(input: Attributed<notes.ErrorInput>): Promise<void> {
     return this.#core.actOn("recordError", input, notes.recordError);
   }
 
@@ -418,13 +395,12 @@ export class Goal {
    * tasks back and records the reason and the next action; the next session that starts continues from there.
    */
   async handoff(
-    input: Attributed<
-      Omit<sessions.HandoffInput, "session"> & { readonly session: string | { readonly id: string } }
-    >,
+    input: Attributed<Omit<sessions.HandoffInput, "session">> & { session: string | { readonly id: string } },
   ): Promise<HistoryEntry> {
     const session = typeof input.session === "string" ? input.session : input.session.id;
-    const ended = await this.#core.actOn("handoff", { ...input, session }, sessions.handoff);
-    await this.#claims.releaseLeases(ended);
+    await this.#claims.releaseLeases(
+      await this.#core.actOn("handoff", { ...input, session }, sessions.handoff),
+    );
     return historyOf(this.state, session);
   }
 
@@ -451,10 +427,9 @@ export class Goal {
     input: Attributed<notes.DecisionInput>,
     supersedes: string | null,
   ): Promise<DecisionRecord> {
-    const { by, ...decision } = input;
     const today = new Date(this.#core.journal.now()).toISOString().slice(0, 10);
-    const id = await this.#core.act(operation, by, (state, who) =>
-      notes.decide(state, who, decision, today, supersedes),
+    const id = await this.#core.actOn(operation, input, (state, by, decision) =>
+      notes.decide(state, by, decision, today, supersedes),
     );
     return decisionOf(this.state, id);
   }

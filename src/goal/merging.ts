@@ -23,16 +23,12 @@ import {
   notesNaming,
 } from "../model/goal/index.ts";
 
-/** The result of a merge. The goal itself keeps a note on every change that affects someone's work. */
 export interface MergeReport {
-  /** How many events were new. */
   readonly events: number;
   readonly renumbered: readonly Renumbered[];
   /** Events that no longer fit: they stay in the log and change nothing. */
   readonly notApplied: readonly NotApplied[];
 }
-
-const ATTEMPTS = 100;
 
 /** A position in the log and the reader that has read up to it. */
 export interface EntriesFrom {
@@ -41,9 +37,8 @@ export interface EntriesFrom {
 }
 
 /**
- * Every event of the goal up to a position, whichever copy wrote it, in the form that copies exchange. Each
- * must match its checksum: damage on this disk must not spread to other copies, not even behind an intact
- * snapshot.
+ * Every event of the goal up to a position, in the form that copies exchange. Each must match its checksum:
+ * damage on this disk must not spread to other copies, not even behind an intact snapshot.
  */
 export async function* entriesOf(
   journal: Journal,
@@ -63,7 +58,7 @@ export async function mergeEntries(
   by: Actor,
   entries: readonly Entry[],
 ): Promise<MergeReport | null> {
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+  for (let attempt = 0; attempt < 100; attempt++) {
     await log.refresh();
     const fresh = entries.filter(({ uid }) => !log.state.known.has(uid));
     if (fresh.length === 0) return null;
@@ -88,24 +83,17 @@ export async function mergeEntries(
     const notes = all.length === 0 ? [] : mergeNotes(renamed, toNote);
     const outcome = await log.commit((now, head) => {
       if (head.seq !== seq) return { events: [], result: false };
-      const data = { by, entries: fresh, delta: goalDelta(now, state) };
-      const noted = {
-        ...(notes.length > 0 && { notes }),
-        ...(outdated.size > 0 && { outdated: [...outdated] }),
-      };
-      return { events: [{ type: MERGED, data: { ...data, ...noted } }], result: true };
+      const gone = outdated.size > 0 && { outdated: [...outdated] };
+      const delta = goalDelta(now, state);
+      const data = { by, entries: fresh, delta, ...(notes.length > 0 && { notes }), ...gone };
+      return { events: [{ type: MERGED, data }], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
     if (outcome.outcome === "ok" && outcome.result) return report;
   }
-  throw new HoldfastError(
-    "STREAM_BUSY",
-    `goal ${id} changed at every attempt to merge the events of other copies`,
-    {
-      hint: "Many writers change this goal at once. Sync again when it is quieter.",
-      data: { goal: id },
-    },
-  );
+  const message = `goal ${id} changed at every attempt to merge the events of other copies`;
+  const hint = "Many writers change this goal at once. Sync again when it is quieter.";
+  throw new HoldfastError("STREAM_BUSY", message, { hint, data: { goal: id } });
 }
 
 /**

@@ -22,13 +22,8 @@ import { draftTask, TaskBatch, type TaskInput } from "./planning-acts.ts";
  * A decision with its reason.
  *
  * @example
- * await goal.decide({
- *   type: "technology",
- *   context: "session store",
- *   decision: "use Redis",
- *   reason: "sessions must expire by themselves",
- *   alternatives: [{ option: "Postgres", whyNot: "no expiry" }],
- * });
+ * const session = { type: "technology", context: "session store", decision: "use Redis" } as const;
+ * await goal.decide({ ...session, reason: "sessions must expire by themselves" });
  */
 export interface DecisionInput extends Omit<InputOf<typeof DECISION>, "date"> {
   /** Calendar day, `2024-01-15`; by default today. */
@@ -45,10 +40,8 @@ export function decide(
   const id = formatId("D", state.given.D + 1);
   const replaced = supersedes === null ? null : decisionOf(state, supersedes);
   if (replaced && replaced.supersededBy !== null) {
-    throw invalid(
-      `decision ${replaced.id} is already superseded by ${replaced.supersededBy}`,
-      `Supersede ${replaced.supersededBy} instead.`,
-    );
+    const { id: old, supersededBy: now } = replaced;
+    throw invalid(`decision ${old} is already superseded by ${now}`, `Supersede ${now} instead.`);
   }
   const content = withInitials(DECISION, { ...input, date: input.date ?? today });
   const data = { ...content, by, id, supersedes: replaced?.id ?? null } as GoalDraft<"decision.made">["data"];
@@ -74,13 +67,8 @@ export interface BlockerInput {
 export function block(state: GoalState, by: Actor, input: BlockerInput): Act<string> {
   const { affects, identified = true, ...rest } = input;
   const id = formatId("B", state.given.B + 1);
-  const data = {
-    ...rest,
-    by,
-    id,
-    affects: resolveAffects(state, affects),
-  } as GoalDraft<"blocker.reported">["data"];
-  const events: GoalDraft[] = [{ type: "blocker.reported", data }];
+  const data = { ...rest, by, id, affects: resolveAffects(state, affects) };
+  const events: GoalDraft[] = [{ type: "blocker.reported", data } as GoalDraft<"blocker.reported">];
   if (identified) events.push({ type: "blocker.identified", data: { by, blocker: id } });
   return { events, result: id };
 }
@@ -101,25 +89,18 @@ export function blockClaim(
 
 function resolveAffects(state: GoalState, affects: BlockerInput["affects"]): Record<string, unknown> {
   if (Array.isArray(affects)) return resolveNames(state, affects as readonly string[]);
-  const {
-    tasks = [],
-    phases = [],
-    goal = false,
-    other = [],
-    ...unknown
-  } = affects as Exclude<BlockerInput["affects"], readonly string[]>;
+  const named = affects as Exclude<typeof affects, readonly string[]>;
+  const { tasks = [], phases = [], goal = false, other = [], ...unknown } = named;
   return {
     ...unknown,
-    tasks: tasks.map((id) => taskOf(state, id).id),
-    phases: phases.map((phase) => phaseNumber(state, phase)),
     goal,
     other,
+    tasks: tasks.map((id) => taskOf(state, id).id),
+    phases: phases.map((phase) => phaseNumber(state, phase)),
   };
 }
 
-/**
- * `T-014`, `Phase 3: OAuth Integration`, `phase 3`, the name of a phase, `goal`; other names block nothing.
- */
+/** `T-014`, `Phase 3: OAuth Integration`, `phase 3`, the name of a phase, `goal`; others block nothing. */
 function resolveNames(state: GoalState, names: readonly string[]): Record<string, unknown> {
   const found = { tasks: [] as string[], phases: [] as number[], goal: false, other: [] as string[] };
   for (const name of names) {
@@ -186,16 +167,14 @@ export function fact(_state: GoalState, by: Actor, input: FactInput): Act<void> 
 
 export function forget(state: GoalState, by: Actor, input: { key: string; why: string }): Act<void> {
   if (!state.facts.has(input.key)) {
-    throw invalid(
-      `goal ${state.id} has no fact ${quoteValue(input.key)}`,
-      "List the facts to see their keys.",
-    );
+    const message = `goal ${state.id} has no fact ${quoteValue(input.key)}`;
+    throw invalid(message, "List the facts to see their keys.");
   }
   return { events: [{ type: "fact.forgotten", data: { ...input, by } }], result: undefined };
 }
 
-export interface FilesInput {
-  readonly files: readonly { readonly path: string; readonly hash: string | null; readonly act: FileAct }[];
+export interface FilesInput<File = { path: string; hash: string | null; act: FileAct }> {
+  readonly files: readonly File[];
   readonly task?: string | null;
   readonly session?: string | null;
 }
@@ -216,6 +195,11 @@ export function implementation(_state: GoalState, by: Actor, input: Implementati
   return { events: [{ type: "implementation.noted", data }], result: undefined };
 }
 
+export interface ErrorInput {
+  readonly message: string;
+  readonly task?: string | null;
+}
+
 export function ask(state: GoalState, by: Actor, text: string): Act<string> {
   const id = formatId("Q", state.given.Q + 1);
   return { events: [{ type: "question.asked", data: { by, id, text } }], result: id };
@@ -229,11 +213,7 @@ export function answer(state: GoalState, by: Actor, input: { question: string; a
   return { events: [{ type: "question.answered", data: { ...input, by } }], result: undefined };
 }
 
-export function recordError(
-  state: GoalState,
-  by: Actor,
-  input: { message: string; task?: string | null },
-): Act<void> {
+export function recordError(state: GoalState, by: Actor, input: ErrorInput): Act<void> {
   const task = input.task ? taskOf(state, input.task).id : null;
   return { events: [{ type: "error.recorded", data: { ...input, by, task } }], result: undefined };
 }

@@ -83,13 +83,9 @@ export async function loadGoal(
 
 function rejectStale(state: GoalState, now: number): void {
   const { stale, ageMs } = staleness(state, now);
-  if (!stale || state.ttlMs === null) return;
-  throw new HoldfastError(
-    "STATE_STALE",
-    `goal ${state.id} was last changed ${exactAge(ageMs)} ago (stale after ${exactAge(state.ttlMs)})`,
-    {
-      hint: 'Check that it is still true, then open it with stale: "use". Nothing was deleted.',
-      data: { goal: state.id, ageMs, ttlMs: state.ttlMs, updatedAt: state.updatedAt },
-    },
-  );
+  const { id: goal, ttlMs, updatedAt } = state;
+  if (!stale || ttlMs === null) return;
+  const message = `goal ${goal} was last changed ${exactAge(ageMs)} ago (stale after ${exactAge(ttlMs)})`;
+  const hint = 'Check that it is still true, then open it with stale: "use". Nothing was deleted.';
+  throw new HoldfastError("STATE_STALE", message, { hint, data: { goal, ageMs, ttlMs, updatedAt } });
 }

@@ -28,9 +28,6 @@ const BUILD = { ...TASK_PLAN, ...BUILD_TASK };
 const REVIEW = { ...TASK_PLAN, ...REVIEW_TASK };
 const NAMES_OF_TASKS = namesOfItems(contentOf(REVIEW));
 
-/** The name of the phase that is created for a task added before any phase. */
-const FIRST_PHASE = "implementation";
-
 export interface GoalSettings {
   /** The aim, in a sentence or two. */
   readonly statement: string;
@@ -59,10 +56,7 @@ export interface BuildTaskInput extends AnyTaskInput, InputOf<typeof BUILD_TASK>
   readonly kind?: "build";
 }
 
-/**
- * Example: `{ kind: "review", title: "Review the parser", reviews: ["T-002"], checklist: ["handles empty
- * carts"] }`.
- */
+/** Example: `{ kind: "review", title: "Review the parser", reviews: ["T-002"], checklist: ["no leaks"] }`. */
 export interface ReviewTaskInput extends AnyTaskInput, InputOf<typeof REVIEW_TASK> {
   readonly kind: "review";
 }
@@ -79,18 +73,9 @@ export function create(state: GoalState, by: Actor, id: string, input: NewGoal):
   if (state.id !== "") return { events: [], result: false };
   const draft = new TaskBatch(state);
   const { phases = [], tasks = [], ...settings } = input;
-  draft.add({
-    type: "goal.created",
-    data: {
-      title: null,
-      ttlMs: DEFAULT_TTL_MS,
-      verification: "separate",
-      maxAttempts: DEFAULT_MAX_ATTEMPTS,
-      ...settings,
-      id,
-      by,
-    },
-  });
+  const limits = { ttlMs: DEFAULT_TTL_MS, maxAttempts: DEFAULT_MAX_ATTEMPTS };
+  const data = { title: null, verification: "separate", ...limits, ...settings, id, by } as const;
+  draft.add({ type: "goal.created", data });
   const inputs = phases.map((phase) => (typeof phase === "string" ? { name: phase } : phase));
   rejectDuplicates(id, inputs);
   for (const phase of inputs) draftPhase(draft, by, phase);
@@ -160,7 +145,7 @@ export function addTasks(state: GoalState, by: Actor, inputs: readonly TaskInput
 /** Drafts one task, and the first phase if the goal has none. Returns the task's id. */
 export function draftTask(draft: TaskBatch, by: Actor, input: TaskInput): string {
   if (draft.state.phases.length === 0 && input.phase === undefined) {
-    draft.add({ type: "phase.added", data: { by, number: 1, name: FIRST_PHASE } });
+    draft.add({ type: "phase.added", data: { by, number: 1, name: "implementation" } });
   }
   const { state } = draft;
   const id = formatId("T", state.given.T + 1);
@@ -205,28 +190,21 @@ export function editTask(state: GoalState, by: Actor, input: EditInput): Act<str
 }
 
 /** The fields of `content` that name tasks, by the names that these have now. */
-function knownTasks(
-  state: GoalState,
-  content: Readonly<Record<string, unknown>>,
-  from: string,
-): Record<string, string[]> {
-  const lists = NAMES_OF_TASKS.map((name) => [name, content[name]] as const);
-  const given = lists.filter((each): each is readonly [string, string[]] => Array.isArray(each[1]));
-  return Object.fromEntries(given.map(([name, ids]) => [name, ids.map((id) => knownTask(state, id, from))]));
-}
-
-function knownTask(state: GoalState, id: string, from: string): string {
-  const task = findTask(state, id);
-  if (task) return task.id;
-  throw invalid(`${from} names ${quoteValue(id)}, which this goal does not have`, "Add that task first.", {
-    goal: state.id,
-    task: id,
-  });
+function knownTasks(state: GoalState, content: object, from: string): Record<string, string[]> {
+  const knownTask = (id: string): string => {
+    const task = findTask(state, id);
+    if (task) return task.id;
+    const message = `${from} names ${quoteValue(id)}, which this goal does not have`;
+    throw invalid(message, "Add that task first.", { goal: state.id, task: id });
+  };
+  const lists = Object.entries(content).filter(
+    ([name, ids]) => NAMES_OF_TASKS.includes(name) && Array.isArray(ids),
+  );
+  return Object.fromEntries(lists.map(([name, ids]) => [name, ids.map(knownTask)]));
 }
 
 function rejectCycle(state: GoalState, id: string): void {
-  const task = taskOf(state, id);
-  if (!hasDependencyCycle(state, task)) return;
+  if (!hasDependencyCycle(state, taskOf(state, id))) return;
   throw invalid(
     `task ${id} would wait for itself`,
     "Remove the dependency that leads back to it, or put it into a later wave.",
@@ -239,21 +217,17 @@ export interface WhyInput {
   readonly why: string;
 }
 
-export function retry(state: GoalState, by: Actor, { task, why }: WhyInput): Act<string> {
-  const { id } = taskOf(state, task);
-  return { events: [{ type: "task.retried", data: { by, task: id, why } }], result: id };
-}
+const taskChange =
+  (type: "task.retried" | "task.dropped" | "task.reopened") =>
+  (state: GoalState, by: Actor, { task: id, why }: WhyInput): Act<string> => {
+    const task = taskOf(state, id);
+    const closing = type === "task.dropped" ? closingPhase(state, task, by) : [];
+    return { events: [{ type, data: { by, task: task.id, why } }, ...closing], result: task.id };
+  };
 
-export function drop(state: GoalState, by: Actor, { task, why }: WhyInput): Act<string> {
-  const found = taskOf(state, task);
-  const events: GoalDraft[] = [{ type: "task.dropped", data: { by, task: found.id, why } }];
-  return { events: [...events, ...closingPhase(state, found, by)], result: found.id };
-}
-
-export function reopen(state: GoalState, by: Actor, { task, why }: WhyInput): Act<string> {
-  const { id } = taskOf(state, task);
-  return { events: [{ type: "task.reopened", data: { by, task: id, why } }], result: id };
-}
+export const retry = taskChange("task.retried");
+export const drop = taskChange("task.dropped");
+export const reopen = taskChange("task.reopened");
 
 export interface AliasInput {
   readonly alias: string;
@@ -265,10 +239,7 @@ export function aliasTask(state: GoalState, by: Actor, input: AliasInput): Act<v
   return { events: [{ type: "task.aliased", data: { ...input, by, task } }], result: undefined };
 }
 
-/**
- * Moves the work to another phase. Moving on from a phase without tasks completes it; moving back to such a
- * phase opens it again.
- */
+/** Moving on from a phase without tasks completes it; moving back to such a phase opens it again. */
 export function move(state: GoalState, by: Actor, to: number | string): Act<number> {
   const survey = surveyGoal(state);
   const phase = phaseNumber(state, to);
@@ -282,10 +253,9 @@ export function move(state: GoalState, by: Actor, to: number | string): Act<numb
   const from = survey.current;
   if (from?.number === phase && state.focus === phase && !isCompleted) return { events: [], result: phase };
   const isLeftEmpty = from && from.number < phase && from.status === "unplanned";
-  const leaving: GoalDraft[] = isLeftEmpty
-    ? [{ type: "phase.completed", data: { by, phase: from.number } }]
-    : [];
-  return { events: [...leaving, { type: "phase.entered", data: { by, phase } }], result: phase };
+  const events: GoalDraft[] = [{ type: "phase.entered", data: { by, phase } }];
+  if (isLeftEmpty) events.unshift({ type: "phase.completed", data: { by, phase: from.number } });
+  return { events, result: phase };
 }
 
 export function completePhase(state: GoalState, by: Actor, which: number | string): Act<number> {
@@ -293,15 +263,10 @@ export function completePhase(state: GoalState, by: Actor, which: number | strin
   const unfinished = [...state.tasks.values()].filter((task) => task.phase === phase && !isFinished(task));
   if (unfinished.length === 0)
     return { events: [{ type: "phase.completed", data: { by, phase } }], result: phase };
-  const ids = unfinished.map(({ id }) => id);
-  throw new HoldfastError(
-    "PHASE_UNFINISHED",
-    `phase ${phase} has ${unfinished.length} unfinished tasks: ${quoteValue(ids)}`,
-    {
-      hint: "Finish or drop them. A phase completes by itself with its last task.",
-      data: { phase, tasks: ids },
-    },
-  );
+  const tasks = unfinished.map(({ id }) => id);
+  const message = `phase ${phase} has ${tasks.length} unfinished tasks: ${quoteValue(tasks)}`;
+  const hint = "Finish or drop them. A phase completes by itself with its last task.";
+  throw new HoldfastError("PHASE_UNFINISHED", message, { hint, data: { phase, tasks } });
 }
 
 /**
@@ -330,10 +295,7 @@ export class TaskBatch extends DraftBatch {
     return this.current.phase;
   }
 
-  /**
-   * Returns false if the new task cannot be in a dependency cycle: it waits for no task, or none waits for
-   * it.
-   */
+  /** Returns false if the new task cannot be in a cycle: it waits for no task, or none waits for it. */
   addTask(draft: GoalDraft, id: string): boolean {
     const { current } = this;
     const waits = this.waits ?? this.findWaits();

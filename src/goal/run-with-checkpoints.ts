@@ -45,23 +45,20 @@ import { leaseName } from "./task-leases.ts";
 
 /** The worker behind a run: a model with tools, a script, a person behind a form. */
 export interface TaskAgent {
-  /** The agent's name in the log. */
   readonly name?: string;
   /**
    * Does the task and returns the proof. A throw is a failure, retried unless the error says `retryable:
-   * false`. The task may run again after a kill: `context.previous` has the last note of the attempt before.
+   * false`. After a kill the task runs again.
    */
   executeTask(task: Task, context: TaskContext): Promise<EvidenceInput | undefined> | Promise<void>;
   /** Judges submitted work. Without it, submitted tasks wait for another verifier. */
   verifyTask?(task: Task, evidence: Evidence): Promise<boolean | { accept: boolean; why?: string }>;
 }
 
-/** Everything that an agent gets beside its task. */
 export interface TaskContext {
   readonly goal: Goal;
   /** The state in words, within the run's `briefingTokens`. */
   readonly briefing: string;
-  /** 1 for the first claim of this task. */
   readonly attempt: number;
   /** The claim before this one, with its last note; null for the first attempt. */
   readonly previous: EndedClaim | null;
@@ -83,7 +80,7 @@ export interface RetryPolicy {
   readonly retryable?: (error: unknown) => boolean;
 }
 
-/** Options of `runWithCheckpoints`. A first run needs none. */
+/** A first run needs none. */
 export interface RunOptions {
   /** The actor of the run; by default a worker with the agent's name. */
   readonly by?: Actor;
@@ -115,7 +112,6 @@ export interface RunOptions {
  */
 export type RunStatus = "done" | "waiting" | "blocked" | "failed" | "unplanned" | "stopped";
 
-/** How a run ended and where it left the goal. */
 export interface FinalReport {
   readonly status: RunStatus;
   readonly why: string;
@@ -134,8 +130,7 @@ export interface FinalReport {
 
 /**
  * Works through a goal's tasks with one agent until nothing is left that it can do. After a kill, run it
- * again: tasks that are done are not repeated, and the agent gets the last note of the attempt that was cut
- * off.
+ * again: tasks that are done are not repeated.
  *
  * @example
  * const report = await runWithCheckpoints(
@@ -164,10 +159,7 @@ export async function runWithCheckpoints(
   }
 }
 
-interface RunEnd {
-  readonly status: RunStatus;
-  readonly why: string;
-}
+type RunEnd = Pick<FinalReport, "status" | "why">;
 
 class Run {
   readonly startedAt: number;
@@ -179,7 +171,6 @@ class Run {
   private readonly options: RunOptions;
   private readonly retry: RetryPolicy;
   private readonly unverifiable = new Set<string>();
-  /** The position up to which checkpoints were reported. */
   private reportedSeq: number;
   private idleMs = 0;
 
@@ -219,10 +210,7 @@ class Run {
     return [...this.goal.state.tasks.values()].filter((task) => task.status === status);
   }
 
-  /**
-   * Nothing could be claimed: the end of the run, or null while a backoff or another agent is worth waiting
-   * for.
-   */
+  /** Nothing could be claimed. Null: a backoff or another agent is worth waiting for. */
   private endOfRun(): RunEnd | null {
     const { outlook, why } = nextTasks(this.goal.state);
     if (outlook === "done" || outlook === "blocked" || outlook === "unplanned")
@@ -235,7 +223,6 @@ class Run {
     return this.tasksIn("in_progress").length > 0 ? null : { status: "waiting", why };
   }
 
-  /** Rejections have the same limit as failures. */
   private isRejectedTooOften(task: Task): boolean {
     return task.rejections >= this.goal.state.maxAttempts;
   }
@@ -243,10 +230,8 @@ class Run {
   /** Waits for the end of a backoff or for a change. False when the wait has used up `waitMs`. */
   private async pause(): Promise<boolean> {
     const now = this.now();
-    const retries = this.goal
-      .survey()
-      .ready.map((task) => retryAt(task, this.retry))
-      .filter((at) => at > now);
+    const { ready } = this.goal.survey();
+    const retries = ready.map((task) => retryAt(task, this.retry)).filter((at) => at > now);
     const limit = this.options.waitMs ?? 2 * goalCore(this.goal).journal.leases.ttlMs;
     const untilRetry = retries.length > 0 ? Math.min(...retries) - now : null;
     if (untilRetry === null && this.idleMs >= limit) return false;
@@ -275,10 +260,8 @@ class Run {
     try {
       return await this.goal.claim(task.id, { by: this.by, session: this.session.id });
     } catch (error) {
-      const isLostRace = (["TASK_HELD", "TASK_NOT_READY", "TASK_TRANSITION", "LEASE_LOST"] as const).some(
-        (code) => isHoldfastError(error, code),
-      );
-      if (isLostRace) return null;
+      const lostRace = ["TASK_HELD", "TASK_NOT_READY", "TASK_TRANSITION", "LEASE_LOST"];
+      if (isHoldfastError(error) && lostRace.includes(error.code)) return null;
       throw error;
     }
   }
@@ -286,8 +269,7 @@ class Run {
   private async workOn(claim: Claim): Promise<void> {
     this.attempts += 1;
     try {
-      const evidence = await this.execute(claim);
-      await claim.submit(evidence);
+      await claim.submit(await this.execute(claim));
     } catch (error) {
       await this.afterThrow(claim, error);
     }
@@ -296,13 +278,10 @@ class Run {
   private async execute(claim: Claim): Promise<EvidenceInput> {
     const task = this.goal.task(claim.task);
     const { signal, briefingTokens: tokens } = this.options;
+    const reader = { task: task.id, session: this.session.id };
     const context: TaskContext = {
       goal: this.goal,
-      briefing: this.goal.briefing({
-        task: task.id,
-        session: this.session.id,
-        ...(tokens !== undefined && { tokens }),
-      }),
+      briefing: this.goal.briefing({ ...reader, ...(tokens !== undefined && { tokens }) }),
       attempt: task.attempts,
       previous: claim.previous,
       signal: signal ? AbortSignal.any([signal, claim.lost]) : claim.lost,
@@ -358,15 +337,11 @@ class Run {
 
 // ── Retries and errors ──
 
-const BACKOFF_MS = 1_000;
-const MAX_BACKOFF_MS = 60_000;
-
 /** Computed from the log's wall clock, so that a restart does not shorten the wait. */
 function retryAt(task: Task, policy: RetryPolicy): number {
   if (task.status !== "failed" || !task.failure) return 0;
-  const { backoffMs = BACKOFF_MS, maxBackoffMs = MAX_BACKOFF_MS } = policy;
-  const wait = Math.min(maxBackoffMs, backoffMs * 2 ** Math.max(0, task.failures - 1));
-  return task.failure.at + wait;
+  const { backoffMs = 1_000, maxBackoffMs = 60_000 } = policy;
+  return task.failure.at + Math.min(maxBackoffMs, backoffMs * 2 ** Math.max(0, task.failures - 1));
 }
 
 function isRetryable(error: unknown, policy: RetryPolicy): boolean {
@@ -379,19 +354,15 @@ function isStoreFailure(error: unknown): boolean {
   return isHoldfastError(error) && /^(STORE|STREAM)_/.test(error.code);
 }
 
-const MESSAGE_LIMIT = 4_000;
-
 function errorText(error: unknown): string {
   const text = error instanceof Error ? error.message || error.name : String(error);
-  return (text || "failed without a message").slice(0, MESSAGE_LIMIT);
+  return (text || "failed without a message").slice(0, 4_000);
 }
 
 /** The store's change hints may get lost, so a wait is never longer than this. */
 const POLL_MS = 250;
 
-/**
- * Resolves when the goal may have changed, at the latest after `ms` or `POLL_MS`. Returns the time it took.
- */
+/** Resolves when the goal may have changed, at the latest after `ms` or `POLL_MS`, to the time it took. */
 function nextChange(goal: Goal, ms: number | null, signal: AbortSignal | undefined): Promise<number> {
   const started = performance.now();
   return new Promise((resolve) => {
@@ -451,16 +422,15 @@ class RunSession {
     }
   }
 
-  async close(): Promise<void> {
-    await this.lease.release();
+  close(): Promise<void> {
+    return this.lease.release();
   }
 }
 
-function nameInUse(goal: Goal, id: string): HoldfastError {
-  return new HoldfastError("SESSION_HELD", `another run of goal ${goal.id} has the name ${quoteValue(id)}`, {
-    hint: "Wait until it ends, or give this run a name of its own.",
-    data: { goal: goal.id, session: id },
-  });
+function nameInUse({ id: goal }: Goal, session: string): HoldfastError {
+  const message = `another run of goal ${goal} has the name ${quoteValue(session)}`;
+  const hint = "Wait until it ends, or give this run a name of its own.";
+  return new HoldfastError("SESSION_HELD", message, { hint, data: { goal, session } });
 }
 
 async function takeRunLease(goal: Goal, by: Actor, id: string): Promise<Lease | null> {
@@ -470,7 +440,7 @@ async function takeRunLease(goal: Goal, by: Actor, id: string): Promise<Lease | 
   return lease instanceof Lease ? lease : null;
 }
 
-/** Marks runs as crashed whose lease is free. Returns the latest that this call marked. */
+/** Returns the latest run that this call marked. */
 async function markCrashedRuns(goal: Goal, by: Actor, own: string): Promise<string | null> {
   const supervisor: Actor = { name: by.name, role: "supervisor" };
   let latest: string | null = null;
@@ -490,9 +460,10 @@ async function markCrashedRuns(goal: Goal, by: Actor, own: string): Promise<stri
 
 // ── The report ──
 
-type RunFacts = Pick<FinalReport, "status" | "why" | "session" | "startedAt" | "endedAt" | "attempts">;
-
-function finalReport(state: GoalState, facts: RunFacts): FinalReport {
+function finalReport(
+  state: GoalState,
+  facts: Pick<FinalReport, "status" | "why" | "session" | "startedAt" | "endedAt" | "attempts">,
+): FinalReport {
   const survey = surveyGoal(state);
   const run = runStateOf(state, facts.endedAt, survey);
   const progress = progressOf(state, survey);

@@ -1,10 +1,9 @@
 /**
  * Acts on the session history and the next action.
  *
- * A session that ends puts back every task that it holds. This needs no lease: the commit decides on the
- * state alone which tasks are the session's own. The lease may be out of reach: renamed by a merge, in
- * another copy's store, or held by a process that died before its claim. None of that may keep a session from
- * ending.
+ * A session that ends puts back every task that it holds. This needs no lease, which may be out of reach:
+ * renamed by a merge, in another copy's store, or held by a process that died before its claim. The commit
+ * decides on the state alone which tasks are the session's own.
  *
  * Hooks run this in a cold process: keep it free of schemas.
  */
@@ -19,10 +18,7 @@ export interface StartInput {
   readonly session: string;
   /** By default the actor's name. */
   readonly agent?: string;
-  /**
-   * The session whose work this one continues. By default the latest one that crashed or handed off and was
-   * not continued yet; null for none.
-   */
+  /** The session to continue; by default the latest one that crashed or handed off. Null for none. */
   readonly resumes?: string | null;
   readonly notes?: string | null;
 }
@@ -35,9 +31,7 @@ export function startSession(state: GoalState, by: Actor, input: StartInput): Ac
   return { events: [{ type: "session.started", data }], result: input.session };
 }
 
-/**
- * The session to continue. A session that starts again under its own name continues its own entry instead.
- */
+/** A session that starts again under its own name continues its own entry instead. */
 function unfinishedSession(state: GoalState, session: string): HistoryEntry | null {
   if (state.history.has(session)) return null;
   const entries = [...state.history.values()];
@@ -52,13 +46,9 @@ const OWN_CRASH = "Resuming after its own crash";
 
 /** Others read the last note of a session, so a restart replaces the note on its crash. */
 function openingNote(state: GoalState, session: string, left: HistoryEntry | null): string | null {
-  if (left) return resumption(left);
-  return state.history.get(session)?.status === "crashed" ? OWN_CRASH : null;
-}
-
-function resumption({ id, status, handoffReason }: HistoryEntry): string {
-  if (status === "crashed") return `Resuming from ${id} crash`;
-  return `Continuing from ${id}: ${handoffReason}`.slice(0, 1_000);
+  if (!left) return state.history.get(session)?.status === "crashed" ? OWN_CRASH : null;
+  if (left.status === "crashed") return `Resuming from ${left.id} crash`;
+  return `Continuing from ${left.id}: ${left.handoffReason}`.slice(0, 1_000);
 }
 
 /** Whether the note was written by `startSession` itself. */
@@ -67,7 +57,6 @@ export function isOpeningNote(note: string, { resumes }: HistoryEntry): boolean 
   return note === `Resuming from ${resumes} crash` || note.startsWith(`Continuing from ${resumes}: `);
 }
 
-/** The sessions that led to this one by hand-offs and crashes, oldest first. */
 export function chainOf(state: GoalState, session: string): HistoryEntry[] {
   const chain: HistoryEntry[] = [];
   for (let entry = state.history.get(session); entry && !chain.includes(entry); ) {
@@ -85,14 +74,10 @@ export interface NoteInput {
   readonly notes?: string | null;
 }
 
+const NO_NOTE = { contextUsage: null, issues: [], notes: null };
+
 export function noteSession(_state: GoalState, by: Actor, input: NoteInput): Act<void> {
-  const data = {
-    contextUsage: null,
-    issues: [],
-    notes: null,
-    ...input,
-    by,
-  } as GoalDraft<"session.noted">["data"];
+  const data = { ...NO_NOTE, ...input, by } as GoalDraft<"session.noted">["data"];
   return { events: [{ type: "session.noted", data }], result: undefined };
 }
 
@@ -109,24 +94,20 @@ export function endSession(
 ): Act<readonly Task[]> {
   const entry = historyOf(state, input.session);
   if (entry.status !== "active") {
-    throw new HoldfastError(
-      "SESSION_ENDED",
-      `session ${entry.id} of goal ${state.id} is not active (${entry.status})`,
-      {
-        hint: "Start it again before you end it, or end an active session.",
-        data: { session: entry.id, status: entry.status },
-      },
-    );
+    const message = `session ${entry.id} of goal ${state.id} is not active (${entry.status})`;
+    throw new HoldfastError("SESSION_ENDED", message, {
+      hint: "Start it again before you end it, or end an active session.",
+      data: { session: entry.id, status: entry.status },
+    });
   }
   const tasks = [...state.tasks.values()].filter(({ claim }) => claim?.session === entry.id);
   const why = handoffReason === null ? "its session ended" : `handed off: ${handoffReason}`.slice(0, 1_000);
   const released = tasks.map(({ id, claim }): GoalDraft => {
     const under = claim?.uid ? { claim: claim.uid } : {};
-    const data = { by, task: id, token: claim?.token ?? 0, ...under, why };
-    return { type: "task.released", data };
+    return { type: "task.released", data: { by, task: id, token: claim?.token ?? 0, ...under, why } };
   });
-  const base = { contextUsage: null, completed: [], issues: [], notes: null };
-  const data = { ...base, ...input, by, handoffReason } as GoalDraft<"session.ended">["data"];
+  const all = { ...NO_NOTE, completed: [], ...input, by, handoffReason };
+  const data = all as GoalDraft<"session.ended">["data"];
   return { events: [...released, { type: "session.ended", data }], result: tasks };
 }
 

@@ -56,14 +56,8 @@ export interface ClaimOptions {
 export interface EvidenceInput {
   readonly summary?: string | null;
   /** Commands that were run, e.g. `{ command: "npm test", exitCode: 0 }`. */
-  readonly commands?: readonly {
-    readonly command: string;
-    readonly exitCode: number;
-    readonly output?: string | null;
-  }[];
-  /**
-   * A bare path is hashed as it is on disk now, below the goal's root. `hash: null` records a removed file.
-   */
+  readonly commands?: readonly { command: string; exitCode: number; output?: string | null }[];
+  /** A bare path is hashed as it is on disk now, below the root. `hash: null` records a removed file. */
   readonly files?: readonly (string | { readonly path: string; readonly hash: string | null })[];
 }
 
@@ -138,48 +132,35 @@ export class Claim {
   }
 }
 
-interface Held {
-  readonly claim: Claim;
-  readonly lease: TaskLease;
-}
-
 /** The claims of one open goal: those it made itself, and those of holders that may be gone. */
 export class TaskClaims {
   private readonly core: GoalCore;
   private readonly leases: TaskLeases;
-  private readonly held = new Map<string, Held>();
+  private readonly held = new Map<string, { readonly claim: Claim; readonly lease: TaskLease }>();
 
   constructor(core: GoalCore) {
     this.core = core;
     this.leases = new TaskLeases(core.journal, core.id);
   }
 
-  /**
-   * Takes the task's lease, then commits the claim under it. A task whose holder is gone is taken over. Other
-   * tasks whose holders are gone are put back on the way, so that a small setup needs no supervisor.
-   */
+  /** Puts back other tasks whose holders are gone on the way, so that a small setup needs no supervisor. */
   async claim(id: string, options: Attributed<ClaimOptions>): Promise<Claim> {
     const { core } = this;
     const by = core.identity(options.by);
     const { session = null, detached, waitMs, signal } = options;
-    await core.refresh();
+    await core.log.refresh();
     checkRole(by, "claim", core.state.verification);
     const task = claims.checkClaimable(core.state, by, id).id;
     const ours = this.held.get(task)?.claim;
     const isSame = ours?.by.name === by.name && ours.session === session;
     if (isSame && !ours.lost.aborted && this.isUnder(task, ours.token)) return ours;
     await this.resetLost({ name: by.name, role: "supervisor" }, { staleAfterMs: null, except: task });
-    const detachedMs = typeof detached === "object" ? detached.forMs : detached ? DEFAULT_DETACHED_MS : null;
-    const lease = await this.leases.take(task, by, {
-      session,
-      ...(waitMs !== undefined && { waitMs }),
-      ...(detachedMs !== null && { detachedMs }),
-      ...(signal && { signal }),
-    });
+    const detachedMs =
+      typeof detached === "object" ? detached.forMs : detached ? DEFAULT_DETACHED_MS : undefined;
+    const lease = await this.leases.take(task, by, { session, waitMs, detachedMs, signal });
+    const { guard } = lease;
     try {
-      await core.act("claim", by, (state, who) =>
-        claims.claim(state, who, { task, session, guard: lease.guard }),
-      );
+      await core.act("claim", by, (state, who) => claims.claim(state, who, { task, session, guard }));
     } catch (error) {
       // A detached lease may be an earlier claim of the same agent, which stays valid.
       if (!this.isUnder(task, lease.guard.token)) await lease.release();
@@ -223,11 +204,10 @@ export class TaskClaims {
     const { core } = this;
     const by = core.identity(input.by);
     checkRole(by, "reset", core.state.verification);
-    await core.refresh();
+    await core.log.refresh();
     const { id } = core.task(input.task);
-    const lease = input.force
-      ? await this.leases.seize(id, by)
-      : await this.leases.take(id, by, { session: null });
+    const { leases } = this;
+    const lease = await (input.force ? leases.seize(id, by) : leases.take(id, by, { session: null }));
     try {
       await core.act("reset", by, (state, who) => claims.reset(state, who, id, input.why, lease.guard));
     } finally {
@@ -251,7 +231,7 @@ export class TaskClaims {
       if (this.held.get(claim.task)?.claim.token === token && !isAlive) continue;
       if (isAlive) {
         // It may have made progress since we looked, and taking its lease cannot be undone.
-        await core.refresh();
+        await core.log.refresh();
         const now = suspects(core.state, leases, core.journal.now(), options);
         if (!now.some((each) => each.task === claim.task && each.token === token)) continue;
       }
@@ -263,9 +243,8 @@ export class TaskClaims {
   private async resetSuspect(by: Actor, { task, token, isAlive, why }: Suspect): Promise<boolean> {
     let lease: TaskLease;
     try {
-      lease = isAlive
-        ? await this.leases.seize(task, by, token)
-        : await this.leases.take(task, by, { session: null });
+      const { leases } = this;
+      lease = await (isAlive ? leases.seize(task, by, token) : leases.take(task, by, { session: null }));
     } catch (error) {
       // The holder lives after all, or another process is resetting the task right now.
       if (isHoldfastError(error, "TASK_HELD")) return false;
@@ -284,7 +263,6 @@ export class TaskClaims {
     }
   }
 
-  /** Puts back every task that this handle still holds. */
   async close(): Promise<void> {
     for (const { claim } of [...this.held.values()]) {
       try {
@@ -318,7 +296,6 @@ export class TaskClaims {
     return claims.isUnder(this.core.state, this.core.task(task).claim, token);
   }
 
-  /** A write under a claim, proven by its token or by being the agent that claimed. */
   private async work(
     operation: GoalOperation,
     input: Attributed<claims.ClaimProof>,
@@ -341,11 +318,8 @@ export class TaskClaims {
     const hashed = files.map(async (file) =>
       typeof file === "string" ? { path: file, hash: await this.core.hash(file) } : file,
     );
-    return {
-      summary,
-      commands: commands.map((command) => ({ output: null, ...command })),
-      files: await Promise.all(hashed),
-    };
+    const run = commands.map((command) => ({ output: null, ...command }));
+    return { summary, commands: run, files: await Promise.all(hashed) };
   }
 }
 
@@ -379,19 +353,15 @@ function claimedTasks(state: GoalState): ClaimedTask[] {
   return [...state.tasks.values()].filter((task): task is ClaimedTask => task.claim !== null);
 }
 
-function suspects(
-  state: GoalState,
-  leases: readonly LeaseRow[],
-  now: number,
-  options: LostOptions,
-): Suspect[] {
+type Leases = readonly LeaseRow[];
+
+function suspects(state: GoalState, leases: Leases, now: number, options: LostOptions): Suspect[] {
   const rows = new Map(leases.map((row) => [row.name, row]));
   const claimed = claimedTasks(state);
   return claimed.flatMap((task) => {
     if (task.id === options.except) return [];
     const { claim } = task;
-    // The lease of a foreign claim is in another copy's store: this store cannot tell whether its holder is
-    // gone.
+    // The lease of a foreign claim is in another copy's store: whether its holder is gone is unknown here.
     const isForeign = claims.isForeign(state, claim);
     const hasLivingSession = claim.session !== null && options.living?.has(claim.session) === true;
     const isAlive =

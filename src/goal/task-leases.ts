@@ -19,7 +19,6 @@ export function leaseName(goal: string, task: string): string {
   return `goal/${goal}/${task}`;
 }
 
-/** A lease that this process holds, attached or detached. */
 export interface TaskLease {
   readonly guard: Guard;
   /** Aborts when another owner has the lease. A detached lease notices that only at its next write. */
@@ -31,10 +30,10 @@ export interface TaskLease {
 
 export interface TakeOptions {
   readonly session: string | null;
-  readonly waitMs?: number;
+  readonly waitMs?: number | undefined;
   /** Length of a detached lease. Without it the lease is attached to this process. */
-  readonly detachedMs?: number;
-  readonly signal?: AbortSignal;
+  readonly detachedMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export class TaskLeases {
@@ -57,18 +56,11 @@ export class TaskLeases {
     const lease = await this.journal.leases.take(name, this.journal.newId(), wait);
     if (!(lease instanceof Lease)) throw heldByOther(task, lease, by);
     const { guard, lost } = lease;
-    return {
-      guard,
-      lost,
-      confirm: () => this.journal.leases.confirm(lease),
-      release: () => lease.release(),
-    };
+    const confirm = (): Promise<boolean> => this.journal.leases.confirm(lease);
+    return { guard, lost, confirm, release: () => lease.release() };
   }
 
-  /**
-   * Takes the lease from its holder, alive or not, and fences that holder's token. With `seen`: only from the
-   * holder of that token.
-   */
+  /** Takes the lease from its holder, alive or not, and fences its token. `seen`: only from that token. */
   async seize(task: string, by: Actor, seen?: number): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
     const evict = seen ?? (await this.journal.leases.find(name))?.token;
@@ -94,7 +86,9 @@ export class TaskLeases {
     evict?: number,
   ): Promise<TaskLease> {
     const { store, namespace } = this.journal;
-    const holder = detachedHolder(owner, by.name);
+    // Without start time and boot id no neighbour proves the process dead: the lease must outlive it.
+    const unknown = { started: null, boot: null, pidNamespace: null };
+    const holder = { owner, label: by.name, host: hostname(), pid: process.pid, ...unknown };
     const request = { act: "take", namespace, name, holder, ttlMs } as const;
     const outcome = await store.lease(evict === undefined ? request : { ...request, evict });
     if (outcome.outcome === "held")
@@ -116,14 +110,6 @@ export class TaskLeases {
   }
 }
 
-/**
- * Without start time and boot id, so that no neighbour proves the process dead: the lease must outlive it.
- */
-function detachedHolder(owner: string, label: string): Holder {
-  const unknown = { started: null, boot: null, pidNamespace: null };
-  return { owner, label, host: hostname(), pid: process.pid, ...unknown };
-}
-
 /** A detached holder is shown by name and session: the process that took the lease is long gone. */
 function heldByOther(task: string, row: LeaseRow, by: Actor): HoldfastError {
   const { holder, remainingMs } = row;
@@ -143,10 +129,7 @@ function heldByOther(task: string, row: LeaseRow, by: Actor): HoldfastError {
   });
 }
 
-/**
- * A cheap check, no proof: the holder is of this machine, and no process has its pid. The lease itself asks
- * for proof.
- */
+/** A cheap check, no proof: the holder is of this machine, and no process has its pid. */
 export function seemsGone(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.started === null) return false;
   try {
