@@ -2,30 +2,27 @@
 
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
-import type { AppendOutcome, Batch, Store, Write } from "../../store.ts";
+import type { AppendOutcome, Batch, Write } from "../../store.ts";
 import {
-  accept,
   batchOf,
   type Cases,
-  eventsOf,
-  grant,
-  headOf,
-  holdersOf,
-  itemIds,
+  claiming,
+  fork,
+  guardedBy,
+  headAt,
+  kindsOf,
   outcomeIs,
-  refuse,
   rejectsWith,
-  release,
-  removeStream,
-  rowOf,
+  type TestStore,
+  times,
   write,
 } from "./harness.ts";
 
 /** Refused writes, for a stream with one event. Another stream holds the key `held`. */
 const REFUSALS: Readonly<Record<Exclude<AppendOutcome["outcome"], "ok">, (stream: string) => Write>> = {
   conflict: (stream) => write(stream, 0),
-  fenced: (stream) => write(stream, 1, { guards: [{ lease: "nobody/has", token: 1 }] }),
-  taken: (stream) => write(stream, 1, { claims: [{ key: "held", event: 0 }] }),
+  fenced: (stream) => write(stream, 1, guardedBy(1, "nobody/has")),
+  taken: (stream) => write(stream, 1, claiming("held")),
   missing: (stream) => write(stream, 1, { artifacts: ["f".repeat(64)] }),
 };
 
@@ -33,108 +30,89 @@ const REFUSALS: Readonly<Record<Exclude<AppendOutcome["outcome"], "ok">, (stream
 const visible = (stream: string): Write =>
   write(stream, 1, {
     at: 99_000,
-    claims: [{ key: "new", event: 0 }],
+    ...claiming("new"),
     releases: ["own"],
     facets: { status: "changed" },
     items: [{ kind: "call", id: "new" }],
   });
 
-async function prepare(store: Store): Promise<void> {
-  await accept(store, write("session/a", 0, { claims: [{ key: "own", event: 0 }], at: 1_000 }));
-  await accept(store, write("session/b", 0, { at: 1_000 }));
-  await accept(store, write("session/c", 0, { claims: [{ key: "held", event: 0 }] }));
+async function prepare(store: TestStore): Promise<void> {
+  await store.write("session/a", 0, { ...claiming("own"), at: 1_000 });
+  await store.write("session/b", 0, { at: 1_000 });
+  await store.write("session/c", 0, claiming("held"));
 }
 
-async function assertUntouched(store: Store): Promise<void> {
+async function assertUntouched(store: TestStore): Promise<void> {
   for (const stream of ["session/a", "session/b"]) {
-    const { head, facets, updatedAt } = await rowOf(store, stream);
-    assert.deepEqual(head, { generation: 1, seq: 1 }, `${stream} has changed`);
-    assert.deepEqual([facets.status, updatedAt], [null, 1_000], `${stream} has changed`);
+    await store.rowIs(stream, { head: headAt(1), updatedAt: 1_000 });
+    assert.equal((await store.row(stream)).facets.status, null);
   }
-  assert.deepEqual([...(await holdersOf(store, ["own", "new"])).keys()], ["own"]);
-  assert.deepEqual(await itemIds(store, { kind: "call" }), []);
+  assert.deepEqual([...(await store.holders(["own", "new"])).keys()], ["own"]);
+  assert.deepEqual(await store.items({ kind: "call" }), []);
 }
 
-const refusalCases = Object.entries(REFUSALS).flatMap(([kind, refused]): [string, Cases[string]][] => {
-  const outcome = kind as keyof typeof REFUSALS;
-  return [
-    [
-      `a batch whose second write is refused (${kind}) leaves nothing behind in either stream`,
-      async ({ store, reopen }) => {
-        await prepare(store);
-        await refuse(store, outcome, [visible("session/a"), refused("session/b")]);
-        await assertUntouched(store);
-        await assertUntouched(await reopen());
-      },
-    ],
-    [
-      `a batch whose first write is refused (${kind}) leaves nothing behind in either stream`,
-      async ({ store }) => {
-        await prepare(store);
-        await refuse(store, outcome, [refused("session/b"), visible("session/a")]);
-        await assertUntouched(store);
-      },
-    ],
-  ];
+const refusalCases = Object.entries(REFUSALS).flatMap(([kind, refused]) => {
+  return ["first", "second"].map((which): [string, Cases[string]] => [
+    `a batch whose ${which} write is refused (${kind}) leaves nothing behind in either stream`,
+    async ({ store, reopen }) => {
+      await prepare(store);
+      const writes = [refused("session/b"), visible("session/a")];
+      if (which === "second") writes.reverse();
+      await store.refuse(kind as Refusal, writes);
+      await assertUntouched(store);
+      await assertUntouched(await reopen());
+    },
+  ]);
 });
 
 export const batchCases: Cases = {
   "the writes of a batch become visible together": async ({ store, another }) => {
     const other = await another();
-    const pending = store.append(batchOf([write("session/a", 0), write("goal/g", 0)]));
     let isDone = false;
-    const finished = Promise.resolve(pending).then(() => {
+    const finished = store.send([write("session/a", 0), write("goal/g", 0)]).then(() => {
       isDone = true;
     });
     do {
-      const { seq: before } = await headOf(other, "session/a");
-      const { seq: after } = await headOf(other, "goal/g");
+      const { seq: before } = await other.head("session/a");
+      const { seq: after } = await other.head("goal/g");
       assert.ok(before <= after, "the first write of a batch is visible without the second");
       // Gives a store whose reads never wait the chance to append.
       await setImmediate();
     } while (!isDone);
     await finished;
-    assert.equal((await headOf(other, "session/a")).seq, 1);
-    assert.equal((await headOf(other, "goal/g")).seq, 1);
+    assert.deepEqual(await other.seqs("session/a", "goal/g"), [1, 1]);
   },
 
   "heads are reported in the order of the writes": async ({ store }) => {
-    await accept(store, write("session/b", 0, { events: [1, 2, 3] }));
-    const heads = await accept(store, [write("session/b", 3), write("session/a", 0, { events: [1, 2] })]);
-    assert.deepEqual(heads, [
-      { generation: 1, seq: 4 },
-      { generation: 1, seq: 2 },
-    ]);
+    await store.write("session/b", 0, { events: [1, 2, 3] });
+    const heads = await store.accept([write("session/b", 3), write("session/a", 0, { events: [1, 2] })]);
+    assert.deepEqual(heads, [headAt(4), headAt(2)]);
   },
 
   "a batch over 50 streams is accepted or refused as a whole": async ({ store }) => {
-    const streams = Array.from({ length: 50 }, (_, index) => `session/s${index}`);
-    await accept(store, write("session/s49", 0));
+    const streams = times(50, (index) => `session/s${index}`);
+    await store.write("session/s49", 0);
     const writes = streams.map((stream) => write(stream, 0));
-    await refuse(store, "conflict", writes);
-    for (const stream of streams.slice(0, 49)) assert.equal((await headOf(store, stream)).seq, 0);
-    await accept(store, [...writes.slice(0, 49), write("session/s49", 1)]);
-    for (const stream of streams) assert.ok((await headOf(store, stream)).seq > 0);
+    await store.refuse("conflict", writes);
+    assert.deepEqual(await store.seqs(...streams), [...Array(49).fill(0), 1]);
+    await store.accept([...writes.slice(0, 49), write("session/s49", 1)]);
+    assert.deepEqual(await store.seqs(...streams), [...Array(49).fill(1), 2]);
   },
 
   "two handles that write two streams in opposite order do not deadlock": async ({ store, another }) => {
     const other = await another();
     for (let seq = 0; seq < 10; seq++) {
-      const outcomes = await Promise.all([
-        store.append(batchOf([write("session/a", seq), write("session/b", seq)])),
-        other.append(batchOf([write("session/b", seq), write("session/a", seq)])),
-      ]);
-      assert.deepEqual(outcomes.map(({ outcome }) => outcome).sort(), ["conflict", "ok"]);
+      const writes = [write("session/a", seq), write("session/b", seq)];
+      const sent = [store.send(writes), other.send([...writes].reverse())];
+      assert.deepEqual(await kindsOf(sent), ["conflict", "ok"]);
     }
-    assert.equal((await headOf(store, "session/a")).seq, 10);
-    assert.equal((await headOf(store, "session/b")).seq, 10);
+    assert.deepEqual(await store.seqs("session/a", "session/b"), [10, 10]);
   },
 
   "a fork needs a parent that was there before its batch": async ({ store }) => {
-    const fork = { stream: "session/a", generation: 1, seq: 1 };
-    const outcome = await store.append(batchOf([write("session/b", 1, { fork }), write("session/c", 0)]));
-    assert.equal(outcomeIs(outcome, "conflict").stream, "session/a");
-    assert.equal((await headOf(store, "session/c")).seq, 0);
+    const writes = [fork("session/b", "session/a", 1), write("session/c", 0)];
+    await store.refuse("conflict", writes, { stream: "session/a" });
+    assert.equal((await store.head("session/c")).seq, 0);
   },
 
   ...Object.fromEntries(refusalCases),
@@ -142,115 +120,95 @@ export const batchCases: Cases = {
 
 const NEIGHBOURS = 12;
 const stream = (index: number): string => `session/s${index}`;
+type Refusal = keyof typeof REFUSALS;
 
-/** Sends batches at once, for stores that group commits, with a refused one in the middle. */
-async function besides(store: Store, refused: Batch): Promise<AppendOutcome> {
-  const good = Array.from({ length: NEIGHBOURS }, (_, index) =>
-    batchOf(write(stream(index), 0, { claims: [{ key: `key ${index}`, event: 0 }] })),
+/** Sends batches at once, for stores that group commits. The one in the middle must undo only itself. */
+async function refusedBesides(store: TestStore, kind: Refusal, refused: Write | Write[]): Promise<void> {
+  const sent = times(NEIGHBOURS, (index) => [write(stream(index), 0, claiming(`key ${index}`))]);
+  sent.splice(NEIGHBOURS / 2, 0, [refused].flat());
+  const outcomes = await Promise.all(sent.map((writes) => store.send(writes)));
+  const expected = times(NEIGHBOURS, () => "ok").toSpliced(NEIGHBOURS / 2, 0, kind);
+  assert.deepEqual(
+    outcomes.map(({ outcome }) => outcome),
+    expected,
   );
-  const sent = good.toSpliced(NEIGHBOURS / 2, 0, refused);
-  const outcomes = await Promise.all(sent.map((batch) => store.append(batch)));
-  const [outcome] = outcomes.splice(NEIGHBOURS / 2, 1);
-  for (const each of outcomes) assert.equal(each.outcome, "ok");
-  assert.ok(outcome);
-  return outcome;
+  await assertNeighboursAreThere(store);
 }
 
-async function assertNeighboursAreThere(store: Store): Promise<void> {
-  for (let index = 0; index < NEIGHBOURS; index++) {
-    assert.deepEqual(await headOf(store, stream(index)), { generation: 1, seq: 1 });
-  }
-  const keys = Array.from({ length: NEIGHBOURS }, (_, index) => `key ${index}`);
-  assert.equal((await holdersOf(store, keys)).size, NEIGHBOURS);
+async function assertNeighboursAreThere(store: TestStore): Promise<void> {
+  assert.deepEqual(await store.seqs(...times(NEIGHBOURS, stream)), Array(NEIGHBOURS).fill(1));
+  const keys = times(NEIGHBOURS, (index) => `key ${index}`);
+  assert.equal((await store.holders(keys)).size, NEIGHBOURS);
 }
 
 export const neighbourCases: Cases = {
   "independent appends sent at once are all accepted": async ({ store }) => {
-    const outcomes = await Promise.all(
-      Array.from({ length: 100 }, (_, index) => store.append(batchOf(write(stream(index), 0)))),
-    );
-    assert.ok(outcomes.every(({ outcome }) => outcome === "ok"));
-    for (let index = 0; index < 100; index++) assert.equal((await headOf(store, stream(index))).seq, 1);
+    await Promise.all(times(100, (index) => store.write(stream(index), 0)));
+    assert.deepEqual(await store.seqs(...times(100, stream)), Array(100).fill(1));
   },
 
   "a conflict undoes only its own append": async ({ store, reopen }) => {
-    await accept(store, write("session/x", 0));
-    assert.equal((await besides(store, batchOf(write("session/x", 0)))).outcome, "conflict");
-    await assertNeighboursAreThere(store);
+    await store.write("session/x", 0);
+    await refusedBesides(store, "conflict", write("session/x", 0));
     await assertNeighboursAreThere(await reopen());
   },
 
   "a lost lease undoes only its own append": async ({ store }) => {
-    const fenced = batchOf(write("session/x", 0, { guards: [{ lease: "session/x", token: 1 }] }));
-    assert.equal((await besides(store, fenced)).outcome, "fenced");
-    await assertNeighboursAreThere(store);
-    assert.equal((await headOf(store, "session/x")).seq, 0);
+    await refusedBesides(store, "fenced", write("session/x", 0, guardedBy(1, "session/x")));
+    assert.equal((await store.head("session/x")).seq, 0);
   },
 
   "a taken key undoes only its own append": async ({ store }) => {
-    await accept(store, write("session/y", 0, { claims: [{ key: "held", event: 0 }] }));
-    const claims = ["free", "held"].map((key) => ({ key, event: 0 }));
-    assert.equal((await besides(store, batchOf(write("session/x", 0, { claims })))).outcome, "taken");
-    await assertNeighboursAreThere(store);
-    assert.equal((await holdersOf(store, ["free"])).size, 0);
+    await store.write("session/y", 0, claiming("held"));
+    await refusedBesides(store, "taken", write("session/x", 0, claiming("free", "held")));
+    assert.equal((await store.holders(["free"])).size, 0);
   },
 
   "a missing artifact undoes only its own append": async ({ store }) => {
-    const missing = batchOf([write("session/w", 0), write("session/x", 0, { artifacts: ["0".repeat(64)] })]);
-    assert.equal((await besides(store, missing)).outcome, "missing");
-    await assertNeighboursAreThere(store);
-    assert.equal((await headOf(store, "session/w")).seq, 0);
+    const writes = [write("session/w", 0), write("session/x", 0, { artifacts: ["0".repeat(64)] })];
+    await refusedBesides(store, "missing", writes);
+    assert.equal((await store.head("session/w")).seq, 0);
   },
 
   "an invalid batch is rejected without harm to its neighbours": async ({ store }) => {
-    const malformed = batchOf([write("session/x", 0), write("session/x", 1)]);
-    const good = Array.from({ length: NEIGHBOURS }, (_, index) =>
-      store.append(batchOf(write(stream(index), 0))),
-    );
-    await rejectsWith("BATCH_INVALID", () => store.append(malformed));
-    for (const { outcome } of await Promise.all(good)) assert.equal(outcome, "ok");
+    const good = times(NEIGHBOURS, (index) => store.send(write(stream(index), 0)));
+    await rejectsWith("BATCH_INVALID", () => store.send([write("session/x", 0), write("session/x", 1)]));
+    assert.deepEqual(new Set(await kindsOf(good)), new Set(["ok"]));
   },
 
   "of appends sent at once for one seq, exactly one is accepted": async ({ store }) => {
     const outcomes = await Promise.all(
-      Array.from({ length: 10 }, (_, index) =>
-        store.append(batchOf([write(stream(index), 0), write("session/x", 0, { events: [index] })])),
-      ),
+      times(10, (index) => store.send([write(stream(index), 0), write("session/x", 0, { events: [index] })])),
     );
     const accepted = outcomes.flatMap(({ outcome }, index) => (outcome === "ok" ? [index] : []));
     assert.equal(accepted.length, 1);
-    assert.deepEqual(await eventsOf(store, "session/x"), [[1, accepted[0]]]);
-    for (let index = 0; index < 10; index++) {
-      assert.equal((await headOf(store, stream(index))).seq, index === accepted[0] ? 1 : 0);
-    }
+    assert.deepEqual(await store.events("session/x"), [[1, accepted[0]]]);
+    const expected = times(10, (index) => (index === accepted[0] ? 1 : 0));
+    assert.deepEqual(await store.seqs(...times(10, stream)), expected);
   },
 
   "of appends sent at once that claim one key, exactly one is accepted": async ({ store }) => {
     const outcomes = await Promise.all(
-      Array.from({ length: 10 }, (_, index) =>
-        store.append(batchOf(write(stream(index), 0, { claims: [{ key: "k", event: 0 }] }))),
-      ),
+      times(10, (index) => store.send(write(stream(index), 0, claiming("k")))),
     );
     const winner = outcomes.findIndex(({ outcome }) => outcome === "ok");
-    assert.equal(outcomes.filter(({ outcome }) => outcome === "taken").length, 9);
-    for (const outcome of outcomes) {
-      if (outcome.outcome === "taken") assert.deepEqual(outcome.by, { stream: stream(winner), seq: 1 });
-    }
-    assert.deepEqual((await holdersOf(store, ["k"])).get("k"), [stream(winner), 1]);
+    const losers = outcomes.flatMap((each) => (each.outcome === "taken" ? [each.by] : []));
+    assert.deepEqual(losers, Array(9).fill({ stream: stream(winner), seq: 1 }));
+    assert.deepEqual((await store.holders(["k"])).get("k"), [stream(winner), 1]);
   },
 
   "a read sees every append that resolved before it began": async ({ store }) => {
     await Promise.all(
-      Array.from({ length: 20 }, async (_, index) => {
-        await accept(store, write(stream(index), 0));
-        assert.equal((await headOf(store, stream(index))).seq, 1);
+      times(20, async (index) => {
+        await store.write(stream(index), 0);
+        assert.equal((await store.head(stream(index))).seq, 1);
       }),
     );
   },
 };
 
-async function assertResent(store: Store, batch: Batch): Promise<void> {
-  const { resent, heads } = outcomeIs(await store.append(batch), "ok");
+async function assertResent(store: TestStore, batch: Batch): Promise<void> {
+  const { resent, heads } = outcomeIs(await store.port.append(batch), "ok");
   assert.equal(resent, true, "a resent batch is answered as new");
   const ends = batch.writes.map(({ expect, count }) => ({ ...expect, seq: expect.seq + count }));
   assert.deepEqual(heads, ends, "a resend is answered with other heads than the first time");
@@ -258,96 +216,85 @@ async function assertResent(store: Store, batch: Batch): Promise<void> {
 
 export const resendCases: Cases = {
   "a batch that is sent twice is stored once": async ({ store }) => {
-    const batch = batchOf(write("session/a", 0, { events: [1, 2] }));
-    outcomeIs(await store.append(batch), "ok");
+    const batch = await store.sent(write("session/a", 0, { events: [1, 2] }));
     await assertResent(store, batch);
     await assertResent(store, batch);
-    assert.equal((await eventsOf(store, "session/a")).length, 2);
+    assert.equal((await store.events("session/a")).length, 2);
   },
 
   "a resend is recognized after later writes": async ({ store }) => {
-    const batch = batchOf(write("session/a", 0, { events: [1, 2] }));
-    outcomeIs(await store.append(batch), "ok");
-    await accept(store, write("session/a", 2));
-    await accept(store, write("session/a", 3));
+    const batch = await store.sent(write("session/a", 0, { events: [1, 2] }));
+    await store.write("session/a", 2);
+    await store.write("session/a", 3);
     await assertResent(store, batch);
-    assert.equal((await headOf(store, "session/a")).seq, 4);
+    assert.equal((await store.head("session/a")).seq, 4);
   },
 
   "a resend is recognized after reopening, and by another handle": async ({ store, another, reopen }) => {
-    const batch = batchOf([write("session/a", 0), write("session/b", 0)]);
-    outcomeIs(await store.append(batch), "ok");
+    const batch = await store.sent([write("session/a", 0), write("session/b", 0)]);
     await assertResent(await another(), batch);
     await assertResent(await reopen(), batch);
   },
 
   "a resend is recognized although its lease was lost meanwhile": async ({ store }) => {
-    const { token } = await grant(store, "session/a", "one");
-    const batch = batchOf(write("session/a", 0, { guards: [{ lease: "session/a", token }] }));
-    outcomeIs(await store.append(batch), "ok");
-    await release(store, "session/a", token);
-    await grant(store, "session/a", "two");
+    const { token } = await store.grant("session/a", "one");
+    const batch = await store.sent(write("session/a", 0, guardedBy(token)));
+    await store.release("session/a", token);
+    await store.grant("session/a", "two");
     await assertResent(store, batch);
   },
 
   "a resend is not refused because of its own keys": async ({ store }) => {
-    const batch = batchOf(write("session/a", 0, { claims: [{ key: "k", event: 0 }] }));
-    outcomeIs(await store.append(batch), "ok");
+    const batch = await store.sent(write("session/a", 0, claiming("k")));
     await assertResent(store, batch);
   },
 
   "a resend does not claim a key that was released since": async ({ store }) => {
-    const batch = batchOf(write("session/a", 0, { claims: [{ key: "k", event: 0 }] }));
-    outcomeIs(await store.append(batch), "ok");
-    await accept(store, write("session/a", 1, { releases: ["k"] }));
+    const batch = await store.sent(write("session/a", 0, claiming("k")));
+    await store.write("session/a", 1, { releases: ["k"] });
     await assertResent(store, batch);
-    await accept(store, write("session/b", 0, { claims: [{ key: "k", event: 0 }] }));
+    await store.write("session/b", 0, claiming("k"));
   },
 
   "a resend of a batch over two streams is recognized": async ({ store }) => {
-    const batch = batchOf([write("session/a", 0), write("goal/g", 0, { events: [1, 2, 3] })]);
-    outcomeIs(await store.append(batch), "ok");
-    await accept(store, write("goal/g", 3));
+    const batch = await store.sent([write("session/a", 0), write("goal/g", 0, { events: [1, 2, 3] })]);
+    await store.write("goal/g", 3);
     await assertResent(store, batch);
-    assert.equal((await headOf(store, "session/a")).seq, 1);
-    assert.equal((await headOf(store, "goal/g")).seq, 4);
+    assert.deepEqual(await store.seqs("session/a", "goal/g"), [1, 4]);
   },
 
   "a batch that is sent several times at once is stored once": async ({ store, another }) => {
     const other = await another();
-    const batch = batchOf(write("session/a", 0, { claims: [{ key: "k", event: 0 }] }));
-    const outcomes = await Promise.all([store, store, other].map((each) => each.append(batch)));
+    const batch = batchOf(write("session/a", 0, claiming("k")));
+    const outcomes = await Promise.all([store, store, other].map((each) => each.port.append(batch)));
     const news = outcomes.map((outcome) => outcomeIs(outcome, "ok").resent).filter((resent) => !resent);
     assert.equal(news.length, 1);
-    assert.equal((await headOf(store, "session/a")).seq, 1);
+    assert.equal((await store.head("session/a")).seq, 1);
   },
 
   "another batch at the same seq is a conflict": async ({ store }) => {
-    const first = batchOf(write("session/a", 0));
-    outcomeIs(await store.append(first), "ok");
-    await refuse(store, "conflict", first.writes, { id: "another" });
+    const first = await store.sent(write("session/a", 0));
+    await store.refuse("conflict", first.writes, {}, { id: "another" });
   },
 
   "a batch id may be reused at another seq": async ({ store }) => {
-    await accept(store, write("session/a", 0), { id: "same" });
-    await accept(store, write("session/a", 1), { id: "same" });
-    await accept(store, write("session/b", 0), { id: "same" });
-    assert.equal((await headOf(store, "session/a")).seq, 2);
+    await store.accept(write("session/a", 0), { id: "same" });
+    await store.accept(write("session/a", 1), { id: "same" });
+    await store.accept(write("session/b", 0), { id: "same" });
+    assert.equal((await store.head("session/a")).seq, 2);
   },
 
   "a resend of a fork's first write is recognized": async ({ store }) => {
-    await accept(store, write("session/a", 0, { events: [1, 2] }));
-    const batch = batchOf(write("session/b", 2, { fork: { stream: "session/a", generation: 1, seq: 2 } }));
-    outcomeIs(await store.append(batch), "ok");
+    await store.write("session/a", 0, { events: [1, 2] });
+    const batch = await store.sent(fork("session/b", "session/a", 2));
     await assertResent(store, batch);
-    assert.equal((await headOf(store, "session/b")).seq, 3);
+    assert.equal((await store.head("session/b")).seq, 3);
   },
 
   "a resend cannot restore a removed stream": async ({ store }) => {
-    const batch = batchOf(write("session/a", 0));
-    outcomeIs(await store.append(batch), "ok");
-    await removeStream(store, "session/a");
-    const { head } = outcomeIs(await store.append(batch), "conflict");
-    assert.deepEqual(head, { generation: 2, seq: 0 });
+    const batch = await store.sent(write("session/a", 0));
+    await store.remove("session/a");
+    const { head } = outcomeIs(await store.port.append(batch), "conflict");
+    assert.deepEqual(head, headAt(0, 2));
   },
 };

@@ -4,26 +4,8 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { crc32 } from "node:zlib";
-import type {
-  AppendOutcome,
-  Batch,
-  Head,
-  Holder,
-  ItemRow,
-  LeaseOutcome,
-  LeaseRow,
-  ListRequest,
-  ListRows,
-  Page,
-  Payload,
-  ReadPage,
-  ReadRequest,
-  RemoveOutcome,
-  Store,
-  StoredWrite,
-  StreamRow,
-  Write,
-} from "../../store.ts";
+import type * as Port from "../../store.ts";
+import type { Batch, Head, Payload, ReadRequest, Store, Write } from "../../store.ts";
 
 /** A store under test. */
 export interface StoreSubject {
@@ -50,10 +32,12 @@ export interface Opened {
 }
 
 /** The argument of a case: an open store, and a clock to let leases expire. */
-export interface Trial extends Omit<Opened, "advanceMs" | "dispose"> {
+interface Trial {
+  readonly store: TestStore;
+  reopen(): Promise<TestStore>;
+  another(): Promise<TestStore>;
   /** The ttl of a lease that should expire during the case. */
   readonly ttlMs: number;
-  /** Lets time pass for the leases. */
   pass(ms: number): Promise<void>;
 }
 
@@ -72,9 +56,9 @@ export async function attempt(subject: StoreSubject, run: (trial: Trial) => Prom
   const advance = opened.advanceMs?.bind(opened);
   try {
     await run({
-      store: opened.store,
-      reopen: () => opened.reopen(),
-      another: () => opened.another(),
+      store: new TestStore(opened.store),
+      reopen: async () => new TestStore(await opened.reopen()),
+      another: async () => new TestStore(await opened.another()),
       ttlMs: advance ? FAKED_TTL_MS : REAL_TTL_MS,
       pass: async (ms) => {
         if (advance) await advance(ms);
@@ -91,7 +75,208 @@ export const SPACE = "default";
 /** A list that never ends fails instead of hanging. */
 const PAGES_LIMIT = 10_000;
 
+type InSpace = { readonly namespace?: string; readonly limit?: number };
+type Filter<Of extends "streams" | "items" | "leases"> = InSpace &
+  Omit<Extract<Port.ListRequest, { of: Of }>, "of" | "namespace" | "limit" | "cursor">;
+type TakeParts = Partial<Omit<Extract<Port.LeaseRequest, { act: "take" }>, "act" | "name">>;
+type RemoveParts = Partial<Omit<Extract<Port.RemoveRequest, { of: "stream" }>, "of" | "stream">>;
+type Refusal = Exclude<Port.AppendOutcome["outcome"], "ok">;
+type Refused<Kind> = Extract<Port.AppendOutcome, { outcome: Kind }>;
+
+/** A handle with the verbs of the cases. They act in the namespace `default` unless told otherwise. */
+export class TestStore {
+  readonly port: Store;
+
+  constructor(port: Store) {
+    this.port = port;
+  }
+
+  async send(writes: Write | readonly Write[], parts: Partial<Batch> = {}): Promise<Port.AppendOutcome> {
+    return this.port.append(batchOf(writes, parts));
+  }
+
+  /** Appends, and asserts that it is accepted as new. */
+  async accept(writes: Write | readonly Write[], parts: Partial<Batch> = {}): Promise<readonly Head[]> {
+    const { heads, resent } = outcomeIs(await this.send(writes, parts), "ok");
+    assert.equal(resent, false, "a new batch is answered as resent");
+    return heads;
+  }
+
+  /** Appends like `accept`, and returns the batch. */
+  async sent(writes: Write | readonly Write[]): Promise<Batch> {
+    const batch = batchOf(writes);
+    outcomeIs(await this.port.append(batch), "ok");
+    return batch;
+  }
+
+  /** Appends one write, and asserts that it is accepted. */
+  write(stream: string, seq: number, parts: WriteParts = {}): Promise<readonly Head[]> {
+    return this.accept(write(stream, seq, parts));
+  }
+
+  /** Writes `count` numbered events to `session/a`, then forks it: `{ "session/b": 2 }`. */
+  async family(count: number, forks: Readonly<Record<string, number>>): Promise<void> {
+    await this.write("session/a", 0, { events: numbered(0, count) });
+    for (const [stream, seq] of Object.entries(forks)) await this.accept(fork(stream, "session/a", seq));
+  }
+
+  /** Appends, and asserts that it is refused with these fields. */
+  async refuse<Kind extends Refusal>(
+    kind: Kind,
+    writes: Write | readonly Write[],
+    fields: Partial<Refused<Kind>> = {},
+    parts: Partial<Batch> = {},
+  ): Promise<Refused<Kind>> {
+    const refused = outcomeIs(await this.send(writes, parts), kind);
+    assertFields(refused, fields);
+    return refused;
+  }
+
+  page(stream: string, range: Partial<ReadRequest> = {}): Promise<Port.ReadPage> {
+    return this.port.read({ namespace: SPACE, stream, after: 0, ...range });
+  }
+
+  /** All writes in the range, page by page; each page must bring the reader further. */
+  async writes(stream: string, range: Partial<ReadRequest> = {}): Promise<Port.StoredWrite[]> {
+    const writes: Port.StoredWrite[] = [];
+    let after = range.after ?? 0;
+    let page: Port.ReadPage;
+    do {
+      page = await this.page(stream, { ...range, after });
+      const last = page.writes.at(-1)?.last ?? after;
+      assert.ok(last > after || !page.more, `a page after ${after} has \`more\` but no writes`);
+      after = last;
+      writes.push(...page.writes);
+    } while (page.more);
+    return writes;
+  }
+
+  /** The events of a stream as `[seq, value]`; the seqs must be gapless. */
+  async events(stream: string, range: Partial<ReadRequest> = {}): Promise<[number, unknown][]> {
+    const events: [number, unknown][] = [];
+    for (const { first, last, payload } of await this.writes(stream, range)) {
+      const values = parse(payload).slice(0, last - first + 1);
+      assert.equal(values.length, last - first + 1, `the write at ${first} has too few events`);
+      const previous = events.at(-1)?.[0] ?? first - 1;
+      assert.equal(first, previous + 1, "writes leave a gap or overlap");
+      events.push(...values.map((value, index): [number, unknown] => [first + index, value]));
+    }
+    return events;
+  }
+
+  async values(stream: string, range?: Partial<ReadRequest>): Promise<unknown[]> {
+    return (await this.events(stream, range)).map(([, value]) => value);
+  }
+
+  async row(stream: string, namespace = SPACE): Promise<Port.StreamRow> {
+    return (await this.page(stream, { namespace, limit: 1 })).stream;
+  }
+
+  async rowIs(stream: string, fields: Partial<Port.StreamRow>): Promise<void> {
+    assertFields(await this.row(stream), fields);
+  }
+
+  async head(stream: string, namespace = SPACE): Promise<Head> {
+    return (await this.row(stream, namespace)).head;
+  }
+
+  /** The seqs at which streams end. */
+  async seqs(...streams: string[]): Promise<number[]> {
+    return (await Promise.all(streams.map((stream) => this.head(stream)))).map(({ seq }) => seq);
+  }
+
+  /** All rows of a list, page by page. */
+  async list<Of extends "streams" | "items" | "leases">(
+    request: Filter<Of> & { readonly of: Of },
+  ): Promise<Port.ListRows[Of][]> {
+    const rows: Port.ListRows[Of][] = [];
+    let cursor: string | null = null;
+    for (let pages = 0; pages < PAGES_LIMIT; pages++) {
+      const asked = { namespace: SPACE, limit: 100, ...request, ...(cursor !== null && { cursor }) };
+      const page: Port.Page<Port.ListRows[Of]> = await this.port.list<Of>(
+        asked as unknown as Extract<Port.ListRequest, { of: Of }>,
+      );
+      const { length } = page.rows;
+      assert.ok(length <= asked.limit, `a page of at most ${asked.limit} has ${length} rows`);
+      rows.push(...page.rows);
+      cursor = page.cursor;
+      if (cursor === null) return rows;
+    }
+    assert.fail("the list never ends");
+  }
+
+  /** The names of streams. */
+  async streams(filter: Filter<"streams"> = {}): Promise<string[]> {
+    return (await this.list<"streams">({ of: "streams", ...filter })).map(({ stream }) => stream);
+  }
+
+  /** The ids of items. */
+  async items(filter: Filter<"items">): Promise<string[]> {
+    return (await this.list<"items">({ of: "items", ...filter })).map(({ id }) => id);
+  }
+
+  /** The holders of keys, as `key: [stream, seq]`. */
+  async holders(keys: readonly string[], namespace = SPACE): Promise<Map<string, [string, number]>> {
+    const { rows } = await this.port.list({ of: "keys", namespace, keys });
+    assert.equal(new Set(rows.map(({ key }) => key)).size, rows.length, "a key is listed twice");
+    return new Map(rows.map(({ key, stream, seq }) => [key, [stream, seq]]));
+  }
+
+  take(name: string, owner: string, parts: TakeParts = {}): Promise<Port.LeaseOutcome> {
+    const taken = { name, holder: holder(owner), ttlMs: LONG_MS };
+    return this.port.lease({ act: "take", namespace: SPACE, ...taken, ...parts });
+  }
+
+  /** Takes a lease, and asserts that it is granted. */
+  async grant(name: string, owner: string, parts: TakeParts = {}): Promise<Port.LeaseRow> {
+    return outcomeIs(await this.take(name, owner, parts), "granted").lease;
+  }
+
+  /** Takes a lease, and asserts that another owner holds it. */
+  async held(name: string, owner: string, parts: TakeParts = {}): Promise<Port.LeaseRow> {
+    return outcomeIs(await this.take(name, owner, parts), "held").lease;
+  }
+
+  async release(lease: string, token: number): Promise<boolean> {
+    const outcome = await this.port.lease({ act: "release", namespace: SPACE, lease: { lease, token } });
+    return outcomeIs(outcome, "released").wasOurs;
+  }
+
+  /** Removes a stream, at its current head unless `expect` says otherwise. */
+  async remove(stream: string, parts: RemoveParts = {}): Promise<Port.RemoveOutcome> {
+    const expect = parts.expect ?? (await this.head(stream, parts.namespace));
+    return this.port.remove({ of: "stream", namespace: SPACE, stream, ...parts, expect });
+  }
+
+  /** Removes streams one after the other, and asserts the outcome of each. */
+  async removeEach(outcomes: Readonly<Record<string, "removed" | "hidden">>): Promise<void> {
+    for (const [stream, kind] of Object.entries(outcomes)) outcomeIs(await this.remove(stream), kind);
+  }
+
+  /** Puts an artifact and returns its hash. */
+  async putArtifact(content: string | Uint8Array, { at = 1_000, namespace = SPACE } = {}): Promise<string> {
+    const { hash, bytes } = artifactOf(content);
+    await this.port.put({ of: "artifact", namespace, hash, bytes, at });
+    return hash;
+  }
+
+  /** The bytes of an artifact; null if there is none. */
+  async artifact(hash: string, namespace = SPACE): Promise<Uint8Array | null> {
+    const found = await this.port.get({ of: "artifact", namespace, hash });
+    return found && bytesOf(found.payload);
+  }
+
+  async hasArtifact(hash: string, namespace = SPACE): Promise<boolean> {
+    return (await this.artifact(hash, namespace)) !== null;
+  }
+}
+
 let batches = 0;
+
+export function batchOf(writes: Write | readonly Write[], parts: Partial<Batch> = {}): Batch {
+  batches += 1;
+  return { id: `batch-${batches}`, namespace: SPACE, writes: [writes].flat(), ...parts };
+}
 
 export type WriteParts = Partial<Omit<Write, "stream" | "expect">> & {
   readonly generation?: number;
@@ -103,27 +288,29 @@ export type WriteParts = Partial<Omit<Write, "stream" | "expect">> & {
 export function write(stream: string, seq: number, parts: WriteParts = {}): Write {
   const { generation = 1, events = [`${stream} ${seq + 1}`], ...rest } = parts;
   const payload = rest.payload ?? JSON.stringify(events);
-  return {
-    stream,
-    expect: { generation, seq },
-    count: events.length,
-    payload,
-    codec: null,
-    sum: crc32(payload),
-    at: 1_000 + seq,
-    ...rest,
-  };
+  const plain = { count: events.length, payload, codec: null, sum: crc32(payload), at: 1_000 + seq };
+  return { stream, expect: headAt(seq, generation), ...plain, ...rest };
+}
+
+/** The first write of `stream`, which shares the past of `parent` up to `seq`. */
+export function fork(stream: string, parent: string, seq: number, parts: WriteParts = {}): Write {
+  return write(stream, seq, { fork: { stream: parent, generation: 1, seq }, ...parts });
+}
+
+export const headAt = (seq: number, generation = 1): Head => ({ generation, seq });
+
+/** The parts of a write that claims these keys for its first event. */
+export const claiming = (...keys: string[]) => ({ claims: keys.map((key) => ({ key, event: 0 })) });
+
+/** The parts of a write that is guarded by a lease. */
+export const guardedBy = (token: number, lease = "session/a") => ({ guards: [{ lease, token }] });
+
+export function times<Value>(count: number, make: (index: number) => Value): Value[] {
+  return Array.from({ length: count }, (_, index) => make(index));
 }
 
 /** `count` events that name their seq. */
-export function numbered(seq: number, count: number): string[] {
-  return Array.from({ length: count }, (_, index) => `event ${seq + 1 + index}`);
-}
-
-export function batchOf(writes: Write | readonly Write[], parts: Partial<Batch> = {}): Batch {
-  batches += 1;
-  return { id: `batch-${batches}`, namespace: SPACE, writes: [writes].flat(), ...parts };
-}
+export const numbered = (seq: number, count: number) => times(count, (index) => `event ${seq + 1 + index}`);
 
 /** Asserts the kind of an outcome and narrows its type. */
 export function outcomeIs<Outcome extends { outcome: string }, Kind extends Outcome["outcome"]>(
@@ -134,61 +321,15 @@ export function outcomeIs<Outcome extends { outcome: string }, Kind extends Outc
   return outcome as Extract<Outcome, { outcome: Kind }>;
 }
 
-/** Appends, and asserts that it is accepted. */
-export async function accept(
-  store: Store,
-  writes: Write | readonly Write[],
-  parts: Partial<Batch> = {},
-): Promise<readonly Head[]> {
-  const { heads, resent } = outcomeIs(await store.append(batchOf(writes, parts)), "ok");
-  assert.equal(resent, false, "a new batch is answered as resent");
-  return heads;
+/** The kinds of the outcomes of acts that run at once, sorted. */
+export async function kindsOf(acts: readonly Promise<{ outcome: string }>[]): Promise<string[]> {
+  return (await Promise.all(acts)).map(({ outcome }) => outcome).sort();
 }
 
-/** Appends, asserts that it is refused, and returns the outcome. */
-export async function refuse<Kind extends Exclude<AppendOutcome["outcome"], "ok">>(
-  store: Store,
-  kind: Kind,
-  writes: Write | readonly Write[],
-  parts: Partial<Batch> = {},
-): Promise<Extract<AppendOutcome, { outcome: Kind }>> {
-  return outcomeIs(await store.append(batchOf(writes, parts)), kind);
-}
-
-/** All writes in the range, page by page; each page must bring the reader further. */
-export async function readAll(
-  store: Store,
-  stream: string,
-  range: Partial<ReadRequest> = {},
-): Promise<StoredWrite[]> {
-  const writes: StoredWrite[] = [];
-  let after = range.after ?? 0;
-  let page: ReadPage;
-  do {
-    page = await store.read({ namespace: SPACE, stream, ...range, after });
-    const last = page.writes.at(-1)?.last ?? after;
-    assert.ok(last > after || !page.more, `a page after ${after} has \`more\` but no writes`);
-    after = last;
-    writes.push(...page.writes);
-  } while (page.more);
-  return writes;
-}
-
-/** The events of a stream as `[seq, value]`, taken from text or from bytes; the seqs must be gapless. */
-export async function eventsOf(
-  store: Store,
-  stream: string,
-  range: Partial<ReadRequest> = {},
-): Promise<[number, unknown][]> {
-  const events: [number, unknown][] = [];
-  for (const { first, last, payload } of await readAll(store, stream, range)) {
-    const values = parse(payload).slice(0, last - first + 1);
-    assert.equal(values.length, last - first + 1, `the write at ${first} has too few events`);
-    if (events.length > 0)
-      assert.equal(first, (events.at(-1)?.[0] ?? 0) + 1, "writes leave a gap or overlap");
-    events.push(...values.map((value, index): [number, unknown] => [first + index, value]));
+function assertFields<Row extends object>(row: Row, fields: Partial<Row>): void {
+  for (const name of Object.keys(fields) as (keyof Row)[]) {
+    assert.deepEqual(row[name], fields[name], `${String(name)}: got ${JSON.stringify(row[name])}`);
   }
-  return events;
 }
 
 function parse(payload: Payload): unknown[] {
@@ -200,153 +341,16 @@ function parse(payload: Payload): unknown[] {
   }
 }
 
-export async function valuesOf(
-  store: Store,
-  stream: string,
-  range?: Partial<ReadRequest>,
-): Promise<unknown[]> {
-  return (await eventsOf(store, stream, range)).map(([, value]) => value);
+export function holder(owner: string): Port.Holder {
+  const boot = "2f6c1d1e-5d0c-4b52-9a55-1a5f8a0f3c11";
+  const process = { pid: 4711, started: "8812345", boot, pidNamespace: "4026531836" };
+  return { owner, label: `worker ${owner}`, host: "host.example", ...process };
 }
 
-export async function rowOf(store: Store, stream: string, namespace = SPACE): Promise<StreamRow> {
-  return (await store.read({ namespace, stream, after: 0, limit: 1 })).stream;
-}
-
-export async function headOf(store: Store, stream: string, namespace = SPACE): Promise<Head> {
-  return (await rowOf(store, stream, namespace)).head;
-}
-
-type Listed = "streams" | "items" | "leases";
-
-/** All rows of a list, page by page. */
-export async function listAll<Of extends Listed>(
-  store: Store,
-  request: Omit<Extract<ListRequest, { of: Of }>, "namespace" | "limit" | "cursor"> & {
-    readonly of: Of;
-    readonly namespace?: string;
-    readonly limit?: number;
-  },
-): Promise<ListRows[Of][]> {
-  const rows: ListRows[Of][] = [];
-  let cursor: string | null = null;
-  for (let pages = 0; pages < PAGES_LIMIT; pages++) {
-    const at = cursor === null ? {} : { cursor };
-    const asked = { namespace: SPACE, limit: 100, ...request, ...at };
-    const page: Page<ListRows[Of]> = await store.list<Of>(
-      asked as unknown as Extract<ListRequest, { of: Of }>,
-    );
-    assert.ok(
-      page.rows.length <= asked.limit,
-      `a page of at most ${asked.limit} has ${page.rows.length} rows`,
-    );
-    rows.push(...page.rows);
-    cursor = page.cursor;
-    if (cursor === null) return rows;
-  }
-  assert.fail("the list never ends");
-}
-
-export async function streamNames(
-  store: Store,
-  filter: Omit<Extract<ListRequest, { of: "streams" }>, "of" | "namespace" | "limit"> & {
-    namespace?: string;
-    limit?: number;
-  } = {},
-): Promise<string[]> {
-  return (await listAll(store, { of: "streams", ...filter })).map(({ stream }) => stream);
-}
-
-export async function itemIds(
-  store: Store,
-  filter: { kind: string; stream?: string; id?: string; open?: true; limit?: number; namespace?: string },
-): Promise<string[]> {
-  return (await listAll<"items">(store, { of: "items", ...filter })).map(({ id }: ItemRow) => id);
-}
-
-/** The holders of keys, as `key: [stream, seq]`. */
-export async function holdersOf(
-  store: Store,
-  keys: readonly string[],
-  namespace = SPACE,
-): Promise<Map<string, [string, number]>> {
-  const { rows } = await store.list({ of: "keys", namespace, keys });
-  assert.equal(new Set(rows.map(({ key }) => key)).size, rows.length, "a key is listed twice");
-  return new Map(rows.map(({ key, stream, seq }) => [key, [stream, seq]]));
-}
-
-export function holder(owner: string): Holder {
-  return {
-    owner,
-    label: `worker ${owner}`,
-    host: "host.example",
-    pid: 4711,
-    started: "8812345",
-    boot: "2f6c1d1e-5d0c-4b52-9a55-1a5f8a0f3c11",
-    pidNamespace: "4026531836",
-  };
-}
-
-interface TakeParts {
-  readonly ttlMs?: number;
-  readonly evict?: number;
-  readonly namespace?: string;
-}
-
-export function take(
-  store: Store,
-  name: string,
-  owner: string,
-  parts: TakeParts = {},
-): Promise<LeaseOutcome> {
-  return store.lease({
-    act: "take",
-    namespace: SPACE,
-    name,
-    holder: holder(owner),
-    ttlMs: LONG_MS,
-    ...parts,
-  });
-}
-
-/** Takes a lease, and asserts that it is granted. */
-export async function grant(
-  store: Store,
-  name: string,
-  owner: string,
-  parts: TakeParts = {},
-): Promise<LeaseRow> {
-  return outcomeIs(await take(store, name, owner, parts), "granted").lease;
-}
-
-export async function release(store: Store, lease: string, token: number): Promise<boolean> {
-  const outcome = await store.lease({ act: "release", namespace: SPACE, lease: { lease, token } });
-  return outcomeIs(outcome, "released").wasOurs;
-}
-
-/** Removes a stream as it is now. */
-export async function removeStream(store: Store, stream: string, namespace = SPACE): Promise<RemoveOutcome> {
-  return store.remove({ of: "stream", namespace, stream, expect: await headOf(store, stream, namespace) });
-}
-
-/** Bytes that cannot be text, and the name that an artifact of them has. */
+/** Bytes that cannot be text, and the hash of an artifact of them. */
 export function artifactOf(content: string | Uint8Array): { hash: string; bytes: Uint8Array } {
   const bytes = typeof content === "string" ? Buffer.from(`\xff\0${content}`, "latin1") : content;
   return { hash: createHash("sha256").update(bytes).digest("hex"), bytes: new Uint8Array(bytes) };
-}
-
-/** Puts an artifact and returns its hash. */
-export async function putArtifact(
-  store: Store,
-  content: string | Uint8Array,
-  { at = 1_000, namespace = SPACE } = {},
-): Promise<string> {
-  const { hash, bytes } = artifactOf(content);
-  await store.put({ of: "artifact", namespace, hash, bytes, at });
-  return hash;
-}
-
-export async function hasArtifact(store: Store, hash: string, namespace = SPACE): Promise<boolean> {
-  return (await store.get({ of: "artifact", namespace, hash })) !== null;
 }
 
 /** Asserts that a payload is bytes. */

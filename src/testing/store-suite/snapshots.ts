@@ -1,44 +1,42 @@
 /** Snapshots: cached folds of a stream. */
 
 import assert from "node:assert/strict";
-import type { Payload, Store } from "../../store.ts";
-import { fork } from "./forks.ts";
-import { accept, type Cases, eventsOf, numbered, outcomeIs, removeStream, SPACE, write } from "./harness.ts";
+import type { Payload, ReadRequest } from "../../store.ts";
+import { bytesOf, type Cases, fork, headAt, numbered, outcomeIs, SPACE, type TestStore } from "./harness.ts";
 
 const FOLD = "session@1";
 
 async function put(
-  store: Store,
+  store: TestStore,
   seq: number,
   payload: Payload,
   { fold = FOLD, generation = 1, stream = "session/a", codec = null as string | null } = {},
 ): Promise<void> {
-  await store.put({ of: "snapshot", namespace: SPACE, stream, generation, seq, fold, payload, codec });
+  await store.port.put({ of: "snapshot", namespace: SPACE, stream, generation, seq, fold, payload, codec });
 }
 
-const get = (store: Store, upTo: number, { fold = FOLD, stream = "session/a" } = {}) =>
-  store.get({ of: "snapshot", namespace: SPACE, stream, fold, upTo });
+const get = (store: TestStore, upTo: number, { fold = FOLD, stream = "session/a" } = {}) =>
+  store.port.get({ of: "snapshot", namespace: SPACE, stream, fold, upTo });
 
 /** Reads a snapshot and the writes after it in one request. */
-const readWithFold = async (store: Store, range: { after?: number; upTo?: number; fold?: string } = {}) => {
-  const request = { namespace: SPACE, stream: "session/a", after: 0, fold: FOLD, ...range };
-  const { stream, snapshot, writes } = await store.read(request);
-  return { stream, snapshot, bounds: writes.map(({ first, last }) => [first, last]) };
-};
-
-const listed = async (store: Store, stream = "session/a") =>
-  (await store.list({ of: "snapshots", namespace: SPACE, stream })).rows;
-
-async function tenEvents(store: Store): Promise<void> {
-  await accept(store, write("session/a", 0, { events: numbered(0, 10) }));
+async function readWithFold(store: TestStore, range: Partial<ReadRequest> = {}) {
+  const { stream, snapshot, writes } = await store.page("session/a", { fold: FOLD, ...range });
+  return { stream, snapshot, bounds: writes.map(({ first, last }) => `${first}-${last}`).join(" ") };
 }
 
+const listed = async (store: TestStore, stream = "session/a") =>
+  (await store.port.list({ of: "snapshots", namespace: SPACE, stream })).rows;
+
+/** Writes ten events to `session/a`. */
+const tenEvents = (store: TestStore, generation = 1) =>
+  store.write("session/a", 0, { generation, events: numbered(0, 10) });
+
 /** `session/a` has a snapshot, and is hidden because the fork `session/b` shares its past. */
-async function hiddenAfterTenEvents(store: Store): Promise<void> {
+async function hiddenAfterTenEvents(store: TestStore): Promise<void> {
   await tenEvents(store);
   await put(store, 3, "earlier");
-  await accept(store, fork("session/b", "session/a", 2));
-  outcomeIs(await removeStream(store, "session/a"), "hidden");
+  await store.accept(fork("session/b", "session/a", 2));
+  outcomeIs(await store.remove("session/a"), "hidden");
 }
 
 export const snapshotCases: Cases = {
@@ -53,10 +51,8 @@ export const snapshotCases: Cases = {
     await tenEvents(store);
     for (const seq of [6, 2, 9]) await put(store, seq, `at ${seq}`);
     const found = async (upTo: number) => (await get(store, upTo))?.payload ?? null;
-    assert.deepEqual(
-      [await found(1), await found(2), await found(5), await found(6), await found(8), await found(100)],
-      [null, "at 2", "at 2", "at 6", "at 6", "at 9"],
-    );
+    const payloads = await Promise.all([1, 2, 5, 6, 8, 100].map(found));
+    assert.deepEqual(payloads, [null, "at 2", "at 2", "at 6", "at 6", "at 9"]);
     assert.equal((await get(store, 8))?.seq, 6);
   },
 
@@ -77,9 +73,8 @@ export const snapshotCases: Cases = {
     const text = { payload: '{"text":"ä"}', codec: null, seq: 1, generation: 1 };
     assert.deepEqual(await get(reopened, 1), text);
     const bytes = await get(reopened, 2);
-    assert.ok(bytes?.payload instanceof Uint8Array);
-    assert.deepEqual([...bytes.payload], [0, 255, 10]);
-    assert.equal(bytes.codec, "sealed");
+    assert.deepEqual([...bytesOf(bytes?.payload)], [0, 255, 10]);
+    assert.equal(bytes?.codec, "sealed");
   },
 
   "a snapshot at the same seq by the same fold replaces the first": async ({ store }) => {
@@ -94,22 +89,21 @@ export const snapshotCases: Cases = {
     await tenEvents(store);
     await put(store, 5, "of the future", { generation: 2 });
     assert.equal(await get(store, 10), null);
-    await removeStream(store, "session/a");
-    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    await store.remove("session/a");
+    await tenEvents(store, 2);
     await put(store, 5, "of the past", { generation: 1 });
     assert.equal(await get(store, 10), null);
     await put(store, 5, "of now", { generation: 2 });
     const now = await get(store, 10);
-    assert.equal(now?.payload, "of now");
-    assert.equal(now?.generation, 2);
+    assert.deepEqual([now?.payload, now?.generation], ["of now", 2]);
   },
 
   "a new generation does not see snapshots of the old one": async ({ store }) => {
     await tenEvents(store);
     await put(store, 5, "earlier");
-    await removeStream(store, "session/a");
+    await store.remove("session/a");
     assert.equal(await get(store, 10), null);
-    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    await tenEvents(store, 2);
     assert.equal(await get(store, 10), null);
     assert.deepEqual(await listed(store), []);
   },
@@ -126,9 +120,9 @@ export const snapshotCases: Cases = {
   "a new generation after a hidden one does not see its snapshots": async ({ store, another, reopen }) => {
     await hiddenAfterTenEvents(store);
     await put(store, 5, "late");
-    await removeStream(store, "session/b");
+    await store.remove("session/b");
     assert.deepEqual(await listed(store), []);
-    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    await tenEvents(store, 2);
     for (const each of [await another(), await reopen()]) {
       assert.equal(await get(each, 10), null);
       assert.equal((await readWithFold(each)).snapshot, null);
@@ -137,24 +131,16 @@ export const snapshotCases: Cases = {
   },
 
   "a read with `fold` returns the latest snapshot and the writes after it": async ({ store }) => {
-    for (const seq of [0, 2, 4, 6, 8]) {
-      await accept(store, write("session/a", seq, { events: numbered(seq, 2) }));
-    }
+    for (const seq of [0, 2, 4, 6, 8]) await store.write("session/a", seq, { events: numbered(seq, 2) });
     for (const seq of [3, 8]) await put(store, seq, `at ${seq}`, { codec: "sealed" });
     const whole = await readWithFold(store);
     assert.deepEqual(whole.snapshot, { payload: "at 8", codec: "sealed", seq: 8, generation: 1 });
-    assert.deepEqual(whole.bounds, [[9, 10]]);
-    assert.deepEqual(whole.stream.head, { generation: 1, seq: 10 });
+    assert.equal(whole.bounds, "9-10");
+    assert.deepEqual(whole.stream.head, headAt(10));
     const early = await readWithFold(store, { upTo: 7 });
-    assert.equal(early.snapshot?.payload, "at 3");
-    const rest = [
-      [3, 4],
-      [5, 6],
-      [7, 8],
-    ];
-    assert.deepEqual(early.bounds, rest);
-    assert.deepEqual((await readWithFold(store, { upTo: 8 })).bounds, []);
-    assert.deepEqual((await readWithFold(store, { after: 9 })).bounds, [[9, 10]]);
+    assert.deepEqual([early.snapshot?.payload, early.bounds], ["at 3", "3-4 5-6 7-8"]);
+    assert.equal((await readWithFold(store, { upTo: 8 })).bounds, "");
+    assert.equal((await readWithFold(store, { after: 9 })).bounds, "9-10");
   },
 
   "a read with `fold` returns all writes if there is no snapshot": async ({ store }) => {
@@ -163,20 +149,18 @@ export const snapshotCases: Cases = {
     await put(store, 5, "at 5");
     for (const range of [{ upTo: 4 }, { fold: "session@2" }]) {
       const { snapshot, bounds } = await readWithFold(store, range);
-      assert.equal(snapshot, null);
-      assert.deepEqual(bounds, [[1, 10]]);
+      assert.deepEqual([snapshot, bounds], [null, "1-10"]);
     }
-    const unasked = await store.read({ namespace: SPACE, stream: "session/a", after: 0 });
-    assert.equal(unasked.snapshot, null);
-    assert.equal(unasked.writes.length, 1);
+    const unasked = await store.page("session/a");
+    assert.deepEqual([unasked.snapshot, unasked.writes.length], [null, 1]);
   },
 
   "a read with `fold` ignores snapshots of an older generation": async ({ store }) => {
     await tenEvents(store);
     await put(store, 5, "earlier");
-    await removeStream(store, "session/a");
+    await store.remove("session/a");
     assert.equal((await readWithFold(store)).snapshot, null);
-    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    await tenEvents(store, 2);
     assert.equal((await readWithFold(store)).snapshot, null);
     await put(store, 5, "now", { generation: 2 });
     const { snapshot } = await readWithFold(store);
@@ -196,14 +180,14 @@ export const snapshotCases: Cases = {
 
   "removing a stream's snapshots leaves its events and other snapshots": async ({ store }) => {
     await tenEvents(store);
-    await accept(store, write("session/b", 0));
+    await store.write("session/b", 0);
     await put(store, 2, "a");
     await put(store, 3, "a");
     await put(store, 1, "b", { stream: "session/b" });
-    const outcome = await store.remove({ of: "snapshots", namespace: SPACE, stream: "session/a" });
+    const outcome = await store.port.remove({ of: "snapshots", namespace: SPACE, stream: "session/a" });
     assert.deepEqual(outcome, { outcome: "removed", count: 2 });
     assert.equal(await get(store, 10), null);
     assert.equal((await get(store, 10, { stream: "session/b" }))?.payload, "b");
-    assert.equal((await eventsOf(store, "session/a")).length, 10);
+    assert.equal((await store.events("session/a")).length, 10);
   },
 };

@@ -1,53 +1,29 @@
 /** Watching for changes, closing, reopening. */
 
 import assert from "node:assert/strict";
-import type { Store, WatchRequest } from "../../store.ts";
-import { fork } from "./forks.ts";
-import {
-  accept,
-  batchOf,
-  type Cases,
-  eventsOf,
-  grant,
-  hasArtifact,
-  headOf,
-  holder,
-  holdersOf,
-  listAll,
-  putArtifact,
-  rejectsWith,
-  removeStream,
-  rowOf,
-  SPACE,
-  write,
-} from "./harness.ts";
+import { setTimeout } from "node:timers/promises";
+import type { WatchRequest } from "../../store.ts";
+import { type Cases, fork, rejectsWith, SPACE, type TestStore, times, write } from "./harness.ts";
 
 const NOTICED_WITHIN_MS = 5_000;
 
 /** Acts, and waits until the watcher is called. Calls before the act do not count. */
 async function assertNoticed(
-  watching: Store,
+  watching: TestStore,
   request: Partial<WatchRequest>,
   act: () => Promise<unknown>,
 ): Promise<void> {
-  let notice = (): void => undefined;
-  const noticed = new Promise<boolean>((resolve) => {
-    notice = () => resolve(true);
-  });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), NOTICED_WITHIN_MS);
-  });
+  const noticed = new AbortController();
   let hasBegun = false;
-  const stop = watching.watch({ namespace: SPACE, ...request }, () => {
-    if (hasBegun) notice();
+  const stop = watching.port.watch({ namespace: SPACE, ...request }, () => {
+    if (hasBegun) noticed.abort();
   });
   try {
     hasBegun = true;
     await act();
-    assert.ok(await Promise.race([noticed, late]), `nothing was noticed within ${NOTICED_WITHIN_MS} ms`);
+    const isLate = await setTimeout(NOTICED_WITHIN_MS, true, { signal: noticed.signal }).catch(() => false);
+    assert.ok(!isLate, `nothing was noticed within ${NOTICED_WITHIN_MS} ms`);
   } finally {
-    clearTimeout(timer);
     stop();
   }
 }
@@ -55,12 +31,12 @@ async function assertNoticed(
 export const watchCases: Cases = {
   "a change by another handle is noticed": async ({ store, another }) => {
     const other = await another();
-    await assertNoticed(store, { stream: "session/a" }, () => accept(other, write("session/a", 0)));
-    await assertNoticed(store, { stream: "session/a" }, () => accept(other, write("session/a", 1)));
+    await assertNoticed(store, { stream: "session/a" }, () => other.write("session/a", 0));
+    await assertNoticed(store, { stream: "session/a" }, () => other.write("session/a", 1));
   },
 
   "a change by the same handle is noticed": async ({ store }) => {
-    await assertNoticed(store, { stream: "session/a" }, () => accept(store, write("session/a", 0)));
+    await assertNoticed(store, { stream: "session/a" }, () => store.write("session/a", 0));
   },
 
   "a watcher of the namespace notices changes of any stream, also of new ones": async ({
@@ -68,139 +44,133 @@ export const watchCases: Cases = {
     another,
   }) => {
     const other = await another();
-    await accept(other, write("session/a", 0));
-    await assertNoticed(store, {}, () => accept(other, write("session/a", 1)));
-    await assertNoticed(store, {}, () => accept(other, write("session/b", 0)));
+    await other.write("session/a", 0);
+    await assertNoticed(store, {}, () => other.write("session/a", 1));
+    await assertNoticed(store, {}, () => other.write("session/b", 0));
   },
 
   "a removal by another handle is noticed": async ({ store, another }) => {
     const other = await another();
-    await accept(other, write("session/a", 0));
-    await assertNoticed(store, { stream: "session/a" }, () => removeStream(other, "session/a"));
+    await other.write("session/a", 0);
+    await assertNoticed(store, { stream: "session/a" }, () => other.remove("session/a"));
   },
 
   "a notified watcher sees the change when it reads": async ({ store, another }) => {
     const other = await another();
-    let seen = 0;
-    await assertNoticed(store, { stream: "session/a" }, () => accept(other, write("session/a", 0)));
-    seen = (await store.read({ namespace: SPACE, stream: "session/a", after: 0 })).stream.head.seq;
-    assert.equal(seen, 1);
+    await assertNoticed(store, { stream: "session/a" }, () => other.write("session/a", 0));
+    assert.deepEqual(await store.seqs("session/a"), [1]);
   },
 
   "a stopped watcher is not notified, and may stop twice": async ({ store, another }) => {
     const other = await another();
     let calls = 0;
-    const stop = store.watch({ namespace: SPACE }, () => {
+    const stop = store.port.watch({ namespace: SPACE }, () => {
       calls += 1;
     });
     stop();
     stop();
-    await assertNoticed(store, {}, () => accept(other, write("session/a", 0)));
+    await assertNoticed(store, {}, () => other.write("session/a", 0));
     assert.equal(calls, 0);
   },
 
   "stopping one watcher does not stop others": async ({ store, another }) => {
     const other = await another();
-    const stop = store.watch({ namespace: SPACE, stream: "session/a" }, () => undefined);
+    const stop = store.port.watch({ namespace: SPACE, stream: "session/a" }, () => undefined);
     await assertNoticed(store, { stream: "session/a" }, async () => {
       stop();
-      await accept(other, write("session/a", 0));
+      await other.write("session/a", 0);
     });
   },
 };
 
-const VERBS: Readonly<Record<string, (store: Store) => unknown>> = {
-  append: (store) => store.append(batchOf(write("session/a", 0))),
-  read: (store) => store.read({ namespace: SPACE, stream: "session/a", after: 0 }),
-  list: (store) => store.list({ of: "streams", namespace: SPACE, limit: 1 }),
-  put: (store) => putArtifact(store, "late"),
-  get: (store) => hasArtifact(store, "0".repeat(64)),
-  lease: (store) =>
-    store.lease({ act: "take", namespace: SPACE, name: "session/a", holder: holder("one"), ttlMs: 1_000 }),
-  remove: (store) => store.remove({ of: "artifacts", namespace: SPACE, putBefore: 1 }),
-  check: (store) => store.check(),
+const VERBS: Readonly<Record<string, (store: TestStore) => unknown>> = {
+  append: (store) => store.send(write("session/a", 0)),
+  read: (store) => store.page("session/a"),
+  list: (store) => store.port.list({ of: "streams", namespace: SPACE, limit: 1 }),
+  put: (store) => store.putArtifact("late"),
+  get: (store) => store.hasArtifact("0".repeat(64)),
+  lease: (store) => store.take("session/a", "one"),
+  remove: (store) => store.port.remove({ of: "artifacts", namespace: SPACE, putBefore: 1 }),
+  check: (store) => store.port.check(),
 };
 
 /** Stores a little of everything. */
-async function fill(store: Store): Promise<string> {
-  const hash = await putArtifact(store, "kept");
-  await grant(store, "session/a", "one");
-  await accept(
-    store,
-    write("session/a", 0, {
-      events: [1, 2, 3],
-      artifacts: [hash],
-      claims: [{ key: "k", event: 2 }],
-      facets: { status: "running", title: "Title", openCalls: 1 },
-      items: [{ kind: "call", id: "c1", seq: 2, at: 5 }],
-    }),
-  );
-  await accept(store, fork("session/b", "session/a", 2));
-  await accept(store, write("session/gone", 0));
-  await removeStream(store, "session/gone");
+async function fill(store: TestStore): Promise<string> {
+  const hash = await store.putArtifact("kept");
+  await store.grant("session/a", "one");
+  await store.write("session/a", 0, {
+    events: [1, 2, 3],
+    artifacts: [hash],
+    claims: [{ key: "k", event: 2 }],
+    facets: { status: "running", title: "Title", openCalls: 1 },
+    items: [{ kind: "call", id: "c1", seq: 2, at: 5 }],
+  });
+  await store.accept(fork("session/b", "session/a", 2));
+  await store.write("session/gone", 0);
+  await store.remove("session/gone");
   const snapshot = { generation: 1, seq: 3, fold: "f", payload: "{}", codec: null };
-  await store.put({ of: "snapshot", namespace: SPACE, stream: "session/a", ...snapshot });
+  await store.port.put({ of: "snapshot", namespace: SPACE, stream: "session/a", ...snapshot });
   return hash;
 }
 
 /** Everything that `fill` stored, except what time changes. */
-async function contents(store: Store, hash: string): Promise<unknown> {
-  const leases = await listAll(store, { of: "leases" });
+async function contents(store: TestStore, hash: string): Promise<unknown> {
+  const leases = await store.list({ of: "leases" });
   return {
-    events: [await eventsOf(store, "session/a"), await eventsOf(store, "session/b", { after: 2 })],
-    rows: [
-      await rowOf(store, "session/a"),
-      await rowOf(store, "session/b"),
-      await rowOf(store, "session/gone"),
-    ],
-    streams: await listAll(store, { of: "streams" }),
-    items: await listAll(store, { of: "items", kind: "call" }),
+    events: [await store.events("session/a"), await store.events("session/b", { after: 2 })],
+    rows: [await store.row("session/a"), await store.row("session/b"), await store.row("session/gone")],
+    streams: await store.list({ of: "streams" }),
+    items: await store.list({ of: "items", kind: "call" }),
     leases: leases.map(({ name, token, holder: by }) => ({ name, token, by })),
-    keys: await holdersOf(store, ["k"]),
-    snapshots: await store.list({ of: "snapshots", namespace: SPACE, stream: "session/a" }),
-    snapshot: await store.get({ of: "snapshot", namespace: SPACE, stream: "session/a", fold: "f", upTo: 9 }),
-    artifact: await hasArtifact(store, hash),
+    keys: await store.holders(["k"]),
+    snapshots: await store.port.list({ of: "snapshots", namespace: SPACE, stream: "session/a" }),
+    snapshot: await store.port.get({
+      of: "snapshot",
+      namespace: SPACE,
+      stream: "session/a",
+      fold: "f",
+      upTo: 9,
+    }),
+    artifact: await store.hasArtifact(hash),
   };
 }
 
 export const closingCases: Cases = {
   "a store may be closed twice, also at once": async ({ store }) => {
-    await Promise.all([store.close(), store.close()]);
-    await store.close();
+    await Promise.all([store.port.close(), store.port.close()]);
+    await store.port.close();
   },
 
   "every verb of a closed store rejects with STORE_CLOSED": async ({ store }) => {
-    await accept(store, write("session/a", 0));
-    await store.close();
+    await store.write("session/a", 0);
+    await store.port.close();
     for (const act of Object.values(VERBS)) await rejectsWith("STORE_CLOSED", () => act(store));
   },
 
   "closing waits for appends in flight": async ({ store, another }) => {
     const other = await another();
-    const pending = Array.from({ length: 30 }, (_, index) =>
-      store.append(batchOf(write(`session/s${index}`, 0))),
-    );
-    await store.close();
+    const pending = times(30, (index) => store.send(write(`session/s${index}`, 0)));
+    await store.port.close();
     for (const { outcome } of await Promise.all(pending)) assert.equal(outcome, "ok");
-    for (let index = 0; index < 30; index++) assert.equal((await headOf(other, `session/s${index}`)).seq, 1);
+    for (let index = 0; index < 30; index++) assert.equal((await other.head(`session/s${index}`)).seq, 1);
   },
 
   "closing one handle does not close others": async ({ store, another }) => {
     const other = await another();
-    await accept(store, write("session/a", 0));
-    await store.close();
-    await accept(other, write("session/a", 1));
-    assert.equal((await eventsOf(other, "session/a")).length, 2);
+    await store.write("session/a", 0);
+    await store.port.close();
+    await other.write("session/a", 1);
+    assert.equal((await other.events("session/a")).length, 2);
   },
 
   "a closed store no longer notifies its watchers": async ({ store, another }) => {
     const other = await another();
     let calls = 0;
-    store.watch({ namespace: SPACE }, () => {
+    store.port.watch({ namespace: SPACE }, () => {
       calls += 1;
     });
-    await store.close();
-    await assertNoticed(other, {}, () => accept(other, write("session/a", 0)));
+    await store.port.close();
+    await assertNoticed(other, {}, () => other.write("session/a", 0));
     assert.equal(calls, 0);
   },
 };
@@ -218,10 +188,10 @@ export const reopeningCases: Cases = {
   },
 
   "a stream can be continued after reopening": async ({ reopen, store }) => {
-    await accept(store, write("session/a", 0, { events: [1, 2] }));
+    await store.write("session/a", 0, { events: [1, 2] });
     const reopened = await reopen();
-    await accept(reopened, write("session/a", 2, { events: [3] }));
-    assert.deepEqual(await eventsOf(reopened, "session/a"), [
+    await reopened.write("session/a", 2, { events: [3] });
+    assert.deepEqual(await reopened.events("session/a"), [
       [1, 1],
       [2, 2],
       [3, 3],
@@ -229,14 +199,14 @@ export const reopeningCases: Cases = {
   },
 
   "`check` finds no problems in a sound store, before and after reopening": async ({ store, reopen }) => {
-    assert.deepEqual(await store.check(), []);
+    assert.deepEqual(await store.port.check(), []);
     await fill(store);
-    assert.deepEqual(await store.check(), []);
-    assert.deepEqual(await (await reopen()).check(), []);
+    assert.deepEqual(await store.port.check(), []);
+    assert.deepEqual(await (await reopen()).port.check(), []);
   },
 
   "a store has an address, the same for every handle": async ({ store, another }) => {
-    assert.ok(store.address.length > 0);
-    assert.equal((await another()).address, store.address);
+    assert.ok(store.port.address.length > 0);
+    assert.equal((await another()).port.address, store.port.address);
   },
 };
