@@ -51,7 +51,7 @@ export function busyError(
   where: Where,
   { locked, waitedMs, hint, cause }: { locked: string; waitedMs: number; hint: string; cause?: unknown },
 ): HoldfastError {
-  const message = `${nameOf(where)}: others have kept ${locked} locked for ${Math.round(waitedMs)} ms`;
+  const message = `${nameOf(where)}: other processes have locked ${locked} for ${Math.round(waitedMs)} ms`;
   return new HoldfastError("STORE_BUSY", message, { hint, cause, data: { ...where, waitedMs } });
 }
 

@@ -7,12 +7,6 @@ import { didYouMean } from "../../model/options.ts";
 const DEFAULT_SCHEMA = "holdfast";
 const MAX_IDENTIFIER_BYTES = 63;
 
-export interface Target {
-  readonly settings: PoolConfig;
-  readonly schema: string;
-}
-
-const OWN = ["schema"];
 /** Parameters that `pg` reads from the query of a URL. It reads the database from the path only. */
 const READ_BY_PG = [
   ...["host", "port", "user", "password", "options", "client_encoding"],
@@ -27,18 +21,16 @@ const IGNORED = [
   ...["pgbouncer", "connection_limit", "pool_timeout", "statement_cache_size", "supa"],
   ...["sslsni", "sslcertmode", "tcp_user_timeout"],
 ];
-const KNOWN = [...OWN, ...READ_BY_PG, ...IGNORED];
+const KNOWN = ["schema", ...READ_BY_PG, ...IGNORED];
 
 /**
- * Parses a URL as `pg` does, TLS parameters included; the PG* variables fill the gaps. One parameter is our
- * own: `?schema=name`. Unknown parameters are refused: if `?shcema=name` were ignored, another store would
- * open.
+ * Parses a URL as `pg` does, and `?schema=name`. Unknown parameters are refused: if `?shcema=name` were
+ * ignored, another store would open.
  */
-export function parseUrl(url: string, schema: string | undefined): Target {
+export function parseUrl(url: string, schema: string | undefined): { settings: PoolConfig; schema: string } {
   let parsed: URL;
   try {
-    // Postgres allows a URL without a host, for example with `?host=/run/postgresql`; the class `URL` does
-    // not.
+    // Unlike the class `URL`, Postgres allows a URL without a host: `?host=/run/postgresql`.
     parsed = new URL(url.replace(/^(postgres(?:ql)?:\/\/[^/?#]*@?)(?=[/?#]|$)/i, withHost));
   } catch {
     throw invalid("the address is not a URL");
@@ -119,13 +111,9 @@ export function quoted(identifier: string): string {
   return `"${identifier.replaceAll('"', '""')}"`;
 }
 
-interface Location {
-  readonly host?: string | null | undefined;
-  readonly port?: number | string | null | undefined;
-  readonly database?: string | null | undefined;
-}
+type Location = Partial<Record<"host" | "port" | "database", string | number | null | undefined>>;
 
 export function describe({ host, port, database }: Location, schema: string): string {
-  const place = host?.startsWith("/") ? host : `${host ?? "localhost"}:${port ?? 5432}`;
+  const place = String(host).startsWith("/") ? host : `${host ?? "localhost"}:${port ?? 5432}`;
   return `postgres ${place}/${database ?? ""} ${schema}`;
 }

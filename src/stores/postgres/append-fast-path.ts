@@ -1,32 +1,22 @@
 /**
- * The fast path of an append: batches that only continue one existing stream each, which are almost all of
- * them. `append.ts` opens with the whole protocol. This file has the SQL functions and, beside them, the
- * code that fills their parameters.
+ * The fast path of an append: batches that only continue one existing stream each, which almost all do.
+ * The SQL functions, and the code that fills their parameters. `append.ts` has the whole protocol.
  *
  *     append_fast_one   one batch with at most one guard and one item, each value a parameter of its own
  *     append_fast       any number of batches as arrays, each statement for all of them
  *     append_batches    the slow path (`schema-1-append.ts`): every case, and the only one that refuses
  *
- * Both fast functions either store a batch or leave it alone; the slow path then decides why. Measured by
- * turns on one server: without `append_fast_one` a single session makes 18 % fewer turns a second. Without
- * `append_fast`, 16 sessions make 32 % fewer, or 17 % fewer if `append_fast_one` is called once per batch
- * in one statement. `append-fast-path.test.ts` sends random batches down both paths and compares what is
- * stored.
+ * Both fast functions either store a batch or leave it alone; the slow path then decides why. Without
+ * `append_fast_one` one session makes 18 % fewer turns a second. Without `append_fast`, 16 sessions make
+ * 32 % fewer, or 17 % fewer with one `append_fast_one` per batch in one statement.
+ * `append-fast-path.test.ts` sends random batches down both paths and compares what is stored.
  */
 
 import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { Batch, Write } from "../../store.ts";
 import type { Value, WriteContext } from "./database.ts";
 import { toBytes, toText, toTextOrNull } from "./rows.ts";
-import {
-  beginWrite,
-  INDEX_PLANS_ONLY,
-  IS_NOT_DURABLE,
-  IS_WRONG_ISOLATION,
-  isOpenStore,
-  LEASE_LOST,
-  MERGE_ITEM,
-} from "./schema-1-functions.ts";
+import * as sql from "./schema-1-functions.ts";
 
 export interface EncodedPayloads {
   readonly batch: Batch;
@@ -57,9 +47,8 @@ export function fitsOne(group: readonly EncodedPayloads[], busyMs: number): bool
 }
 
 /**
- * Whether the stream needs `is_marked_open`; undefined leaves the mark as it is. Streams with open calls
- * are found by their open items, because an index on the number would change with every call. The mark
- * finds streams whose items may not show it. A superfluous mark does no harm.
+ * Whether the stream needs `is_marked_open`; undefined leaves it as it is. Lists find streams with open calls
+ * by their open items; the mark is for streams whose items may not show it. A superfluous one does no harm.
  */
 export function openMark({ facets, items = [] }: Write): boolean | undefined {
   const calls = items.filter(({ kind }) => kind === "call");
@@ -81,52 +70,24 @@ function facetBits(facets: StreamFacets): number {
   return bits;
 }
 
-const facetColumn = (
-  column: string,
-  name: keyof typeof FACET,
-  { bits, value }: { bits: string; value: string },
-): string => `${column} = CASE WHEN ${bits} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
-
-/* ---- one batch ---- */
+const facetColumn = (column: string, name: keyof typeof FACET, bits: string, value: string): string =>
+  `${column} = CASE WHEN ${bits} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
 
 /**
- * The parameters of `append_fast_one`, in this order. NULL leaves a column as it is, except for
- * `p_done_at`.
+ * The parameters of `append_fast_one`. NULL leaves a column as it is, except for `p_done_at`. `p_payload`
+ * excludes `p_bytes`. `p_facets` (bits of `FACET`) and `p_facet_texts` (in the order of `TEXT_FACETS`) are set
+ * when a text facet changes or any facet is cleared.
  */
 const ONE_PARAMETERS = [
-  "p_store text",
-  "p_allow_loss boolean",
-  "p_namespace text",
-  "p_stream text",
-  "p_generation integer",
-  "p_seq integer",
-  "p_last integer",
-  "p_at bigint",
-  "p_sum bigint",
-  "p_batch text",
-  "p_codec text",
-  // Either of these two.
-  "p_payload text",
-  "p_bytes bytea",
-  "p_open_calls integer",
-  "p_is_marked boolean",
-  "p_expires_at bigint",
-  // Set when a text facet changes or any facet is cleared: bits of `FACET`, and values in the order of
-  // `TEXT_FACETS`.
-  "p_facets integer",
-  "p_facet_texts text[]",
-  "p_lease text",
-  "p_token bigint",
-  "p_kind text",
-  "p_id text",
-  "p_item_seq integer",
-  "p_end_seq integer",
-  "p_status text",
-  "p_name text",
-  "p_key text",
-  "p_item_at bigint",
-  "p_done_at bigint",
-];
+  "p_store text, p_allow_loss boolean, p_namespace text, p_stream text",
+  "p_generation integer, p_seq integer, p_last integer, p_at bigint, p_sum bigint",
+  "p_batch text, p_codec text, p_payload text, p_bytes bytea",
+  "p_open_calls integer, p_is_marked boolean, p_expires_at bigint",
+  "p_facets integer, p_facet_texts text[]",
+  "p_lease text, p_token bigint",
+  "p_kind text, p_id text, p_item_seq integer, p_end_seq integer",
+  "p_status text, p_name text, p_key text, p_item_at bigint, p_done_at bigint",
+].flatMap((line) => line.split(", "));
 
 export const ONE_PARAMETER_COUNT = ONE_PARAMETERS.length;
 
@@ -175,24 +136,11 @@ const NO_ITEM: readonly Value[] = Array.from({ length: 9 }, () => null);
 function itemArguments(item: Item | undefined): readonly Value[] {
   if (!item) return NO_ITEM;
   const { kind, id, seq, endSeq, status, name, key, at, doneAt } = item;
-  return [
-    toText(kind),
-    toText(id),
-    seq ?? null,
-    endSeq ?? null,
-    toTextOrNull(status),
-    toTextOrNull(name),
-    toTextOrNull(key),
-    at ?? null,
-    doneAt ?? null,
-  ];
+  const texts = [toTextOrNull(status), toTextOrNull(name), toTextOrNull(key)];
+  return [toText(kind), toText(id), seq ?? null, endSeq ?? null, ...texts, at ?? null, doneAt ?? null];
 }
 
-/**
- * The lock timeout of `append_fast_one`. The slow path waits as long as the store allows, so this one gives
- * up soon. The function sets a constant, because setting the store's own `busyMs` would cost a statement
- * per append.
- */
+/** Soon, because the slow path waits. A constant, because setting `busyMs` would cost a statement. */
 const ONE_LOCK_MS = 100;
 
 /** Its rows are found by their primary keys alone, so an index scan is all that its plans need. */
@@ -204,10 +152,8 @@ const HEAD_COLUMNS = `seq = p_last, updated_at = p_at, updated_second = p_at / 1
         s.is_marked_open)`;
 
 const FACET_COLUMNS = [
-  facetColumn("expires_at", "expiresAt", { bits: "p_facets", value: "p_expires_at" }),
-  ...TEXT_FACETS.map((name, index) =>
-    facetColumn(name, name, { bits: "p_facets", value: `p_facet_texts[${index + 1}]` }),
-  ),
+  facetColumn("expires_at", "expiresAt", "p_facets", "p_expires_at"),
+  ...TEXT_FACETS.map((name, index) => facetColumn(name, name, "p_facets", `p_facet_texts[${index + 1}]`)),
 ].join(",\n      ");
 
 const ENDS_AT_SEQ = `s.namespace = p_namespace AND s.stream = p_stream AND s.state = 'live'
@@ -219,10 +165,8 @@ const insertItem = (schema: string): string =>
         p_done_at)`;
 
 /**
- * Postgres initializes every expression of a statement each time it runs, which takes longer than the
- * writing. So each value is a parameter with the type of its column. Rare values have statements of
- * their own. The UPDATE that moves the stream's head also checks that this is still the store that was
- * opened.
+ * Postgres initializes every expression of a statement each time it runs, which takes longer than writing.
+ * So each value is a parameter with its column's type, and rare values have statements of their own.
  */
 const appendFastOne = (schema: string): string => `
 -- Like append_fast, for one batch with at most one guard and one item. Returns whether it is stored.
@@ -234,15 +178,15 @@ DECLARE
   v_ttl bigint;
   v_now bigint;
 BEGIN
-  IF ${IS_NOT_DURABLE} OR ${IS_WRONG_ISOLATION} THEN RETURN false; END IF;
+  IF ${sql.IS_NOT_DURABLE} OR ${sql.IS_WRONG_ISOLATION} THEN RETURN false; END IF;
 
   IF p_facets IS NULL THEN
     UPDATE ${schema}.streams AS s SET ${HEAD_COLUMNS}, expires_at = coalesce(p_expires_at, s.expires_at)
-    WHERE ${ENDS_AT_SEQ} AND ${isOpenStore(schema)};
+    WHERE ${ENDS_AT_SEQ} AND ${sql.isOpenStore(schema)};
   ELSE
     UPDATE ${schema}.streams AS s SET ${HEAD_COLUMNS},
       ${FACET_COLUMNS}
-    WHERE ${ENDS_AT_SEQ} AND ${isOpenStore(schema)};
+    WHERE ${ENDS_AT_SEQ} AND ${sql.isOpenStore(schema)};
   END IF;
   IF NOT FOUND THEN RETURN false; END IF;
 
@@ -250,7 +194,7 @@ BEGIN
     SELECT l.expires_at, l.ttl INTO v_expires_at, v_ttl FROM ${schema}.leases AS l
     WHERE l.namespace = p_namespace AND l.name = p_lease AND l.token = p_token AND l.holder IS NOT NULL
       FOR UPDATE;
-    IF NOT FOUND THEN ${LEASE_LOST}; END IF;
+    IF NOT FOUND THEN ${sql.LEASE_LOST}; END IF;
     v_now := ${schema}.now_ms();
     IF v_expires_at - v_now NOT BETWEEN v_ttl * 3 / 4 AND v_ttl THEN
       UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl WHERE l.namespace = p_namespace
@@ -280,8 +224,6 @@ BEGIN
 END $function$;
 `;
 
-/* ---- several batches ---- */
-
 /** The values that the arrays of `append_fast` hold for each batch, guard and item, in this order. */
 const TEXTS = ["namespace", "stream", "batch", "codec", "status", "title", "goal", "budget"] as const;
 const NUMBERS = [
@@ -295,10 +237,7 @@ const ITEM_NUMBERS = ["batch", "seq", "endSeq", "at", "doneAt"] as const;
 type Numbers = (number | null)[];
 type Texts = (string | null)[];
 
-/**
- * In the order in which the server locks rows. JS sorts rare code points differently: at worst one
- * deadlock.
- */
+/** In the server's lock order. JS sorts rare code points differently: at worst one deadlock. */
 export function inLockOrder<Each extends EncodedPayloads>(group: readonly Each[]): readonly Each[] {
   if (group.length === 1) return group;
   const stream = ({ batch }: Each) => batch.writes[0]?.stream ?? "";
@@ -377,10 +316,8 @@ const streamColumns = (i: string): string =>
     `updated_second = ${number("at", i)} / 1000`,
     `open_calls = coalesce(${number("openCalls", i)}, s.open_calls)`,
     `is_marked_open = coalesce(${number("isMarked", i)} = 1, s.is_marked_open)`,
-    facetColumn("expires_at", "expiresAt", { bits: number("facets", i), value: number("expiresAt", i) }),
-    ...TEXT_FACETS.map((name) =>
-      facetColumn(name, name, { bits: number("facets", i), value: text(name, i) }),
-    ),
+    facetColumn("expires_at", "expiresAt", number("facets", i), number("expiresAt", i)),
+    ...TEXT_FACETS.map((name) => facetColumn(name, name, number("facets", i), text(name, i))),
   ].join(",\n    ");
 
 const endsAtSeq = (i: string): string =>
@@ -423,7 +360,7 @@ const appendFast = (schema: string): string => `
 CREATE FUNCTION ${schema}.append_fast(
   p_store text, p_allow_loss boolean, p_lock_ms integer, p_texts text[], p_numbers bigint[],
   p_guards text[], p_tokens bigint[], p_item_texts text[], p_item_numbers bigint[], p_bytes bytea
-) RETURNS integer[] LANGUAGE plpgsql ${INDEX_PLANS_ONLY} AS $function$
+) RETURNS integer[] LANGUAGE plpgsql ${sql.INDEX_PLANS_ONLY} AS $function$
 DECLARE
   v_count CONSTANT integer := cardinality(p_numbers) / ${NUMBERS.length};
   v_guards CONSTANT integer := cardinality(p_tokens);
@@ -434,7 +371,7 @@ DECLARE
   v_done integer[];
   v_held integer;
   v_is_due boolean;
-BEGIN${beginWrite(schema)}
+BEGIN${sql.beginWrite(schema)}
   v_now := ${schema}.now_ms();
 
   WITH stored AS (
@@ -449,7 +386,7 @@ BEGIN${beginWrite(schema)}
       SELECT l.token, l.holder, l.expires_at, l.ttl FROM ${schema}.leases AS l
       WHERE ${isLease("i")} LIMIT 1 FOR UPDATE) AS l
     WHERE l.token = p_tokens[i + 1] AND l.holder IS NOT NULL;
-    IF v_held < v_guards THEN ${LEASE_LOST}; END IF;
+    IF v_held < v_guards THEN ${sql.LEASE_LOST}; END IF;
     IF v_is_due THEN
       UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl FROM generate_series(0, v_guards - 1) AS i
       WHERE ${isLease("i")} AND ${IS_DUE};
@@ -461,7 +398,7 @@ BEGIN${beginWrite(schema)}
   IF v_items > 0 THEN
     ${insertItems(schema, "i", itemNumber("batch", "i"))}
     FROM generate_series(0, v_items - 1) AS i WHERE ${itemNumber("batch", "i")} = ANY (v_done)
-    ${MERGE_ITEM}, done_at = excluded.done_at;
+    ${sql.MERGE_ITEM}, done_at = excluded.done_at;
   END IF;
   RETURN CASE WHEN cardinality(v_done) < v_count THEN v_done END;
 END $function$;

@@ -3,8 +3,7 @@
  *
  *      submitted ──▶ waiting ──a slot is free, none of its streams is in flight──▶ in flight ──▶ answered
  *
- * `queue.ts` sends what waits as a group: one statement, one round trip, one transaction, one wait for the
- * server's log, for any number of batches.
+ * `queue.ts` sends what waits as a group: one statement, transaction and wait for the server's log.
  *
  * The fast path is for batches that only continue one existing stream each (`append-fast-path.ts`):
  * `SELECT append_fast(…)`, or `append_fast_one` for a single batch. Its steps, in this order:
@@ -15,8 +14,7 @@
  *     4  store the events and items of the advanced streams
  *     5  commit; only then does the statement answer which batches are stored
  *
- * The slow path, `SELECT append_batches(…)`, takes all other batches, and those that the fast path left
- * alone:
+ * The slow path, `SELECT append_batches(…)`, takes all other batches, and those that the fast path left:
  *
  *     1  as above
  *     2  insert a placeholder row (generation 0) for each stream that may begin, to have a row to lock
@@ -27,8 +25,7 @@
  *
  * Invariants:
  *
- *     - A refused batch leaves nothing behind and does not disturb its neighbours.
- *       Only the slow path refuses.
+ *     - A refused batch leaves nothing behind and does not disturb others. Only the slow path refuses.
  *     - A lease cannot change hands between the check of its token and the commit, because its row is locked.
  *     - A stream is in at most one group in flight, so its batches are stored in order.
  *
@@ -52,7 +49,7 @@
  */
 
 import type { Item, StreamFacets } from "../../model/stream/index.ts";
-import type { AppendOutcome, Batch, Write } from "../../store.ts";
+import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
 import { checkBatch, headsAfter, invalidBatch } from "../kit/index.ts";
 import { type EncodedPayloads, openMark, takesFastPath } from "./append-fast-path.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
@@ -78,7 +75,6 @@ function checkNumbers({ stream, facets, items }: Write): void {
 
 /** A batch that waits. Its payloads are copied, so the caller may reuse its own buffers. */
 export interface EncodedBatch extends EncodedPayloads {
-  /** Approximate size. */
   readonly bytes: number;
   /** The streams that it writes or forks, each with its namespace. */
   readonly streams: readonly string[];
@@ -99,10 +95,7 @@ export function encode(batch: Batch): EncodedBatch {
   return { batch, payloads, bytes, streams, isFast: takesFastPath(batch) };
 }
 
-/**
- * All arguments of `append_batches` but the first three: streams and leases to lock, batches, payload
- * bytes.
- */
+/** The last arguments of `append_batches`: streams and leases to lock, batches, payload bytes. */
 export function batchArguments(group: readonly EncodedBatch[]): [string, string, string, Buffer] {
   const payloads = group.flatMap((each) => each.payloads.map(toBytes));
   let offset = 0;
@@ -176,15 +169,11 @@ function writeArgument(write: Write): object {
   };
 }
 
-function facetArgument({ status, title, goal, budget, ...rest }: StreamFacets): object {
-  return {
-    ...rest,
-    ...(status !== undefined && { status: toTextOrNull(status) }),
-    ...(title !== undefined && { title: toTextOrNull(title) }),
-    ...(goal !== undefined && { goal: toTextOrNull(goal) }),
-    ...(budget !== undefined && { budget: toTextOrNull(budget) }),
-  };
+function facetArgument(facets: StreamFacets): object {
+  return Object.fromEntries(Object.entries(facets).map(([name, value]) => [name, encodeText(value)]));
 }
+
+const encodeText = <Each>(value: Each) => (typeof value === "string" ? toText(value) : value);
 
 /** Merges items that a write names twice, because one statement cannot change a row twice. */
 function mergeItems(items: readonly Item[]): Item[] {
@@ -196,26 +185,15 @@ function mergeItems(items: readonly Item[]): Item[] {
   return [...merged.values()];
 }
 
-function storableItem({ kind, id, status, name, key, ...rest }: Item): Item {
-  return {
-    ...(Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) as typeof rest),
-    kind: toText(kind),
-    id: toText(id),
-    ...(status !== undefined && { status: toText(status) }),
-    ...(name !== undefined && { name: toText(name) }),
-    ...(key !== undefined && { key: toText(key) }),
-  };
+function storableItem(item: Item): Item {
+  const fields = Object.entries(item).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(fields.map(([name, value]) => [name, encodeText(value)])) as unknown as Item;
 }
 
 /** The answer of `append_batches` for one batch. */
 type StoredOutcome =
   | { readonly outcome: "ok"; readonly resent: boolean }
-  | {
-      readonly outcome: "conflict";
-      readonly stream: string;
-      readonly generation: number;
-      readonly seq: number;
-    }
+  | ({ readonly outcome: "conflict"; readonly stream: string } & Head)
   | StoredFence
   | { readonly outcome: "taken"; readonly key: string; readonly by: { stream: string; seq: number } }
   | { readonly outcome: "missing"; readonly artifact: string };
@@ -237,7 +215,7 @@ function outcomeOf(stored: StoredOutcome, batch: Batch): AppendOutcome {
       return fencedOutcome(stored);
     case "taken": {
       const { key, by } = stored;
-      return { outcome: "taken", key: fromText(key), by: { stream: fromText(by.stream), seq: by.seq } };
+      return { outcome: "taken", key: fromText(key), by: { ...by, stream: fromText(by.stream) } };
     }
     case "missing":
       return { outcome: "missing", artifact: fromText(stored.artifact) };

@@ -5,18 +5,16 @@
  *                      ▲                │
  *                      └──────take──────┘
  *
- * Getting a connection from a `pg` pool and returning it takes several timers and as long as sending the
- * statement. A writer that appends one event after another has its next append ready when the last is
- * answered, so it reuses the cached connection.
+ * Getting a connection from a `pg` pool takes as long as sending the statement. A writer that appends one
+ * event after another reuses the cached connection.
  *
- * A failed connection returns to the pool with its error, and the pool closes it. Every connection returns
- * after `MAX_USES`, because a pool may limit how long one is used.
+ * A failed connection returns to the pool with its error, and the pool closes it.
  */
 
 import type pg from "pg";
 import { StatementFailure } from "./failures.ts";
 
-/** How often a connection is taken before it returns to the pool. */
+/** Then a connection returns to the pool, because a pool may limit how long one is used. */
 const MAX_USES = 100;
 /** Node fires a longer timer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -42,10 +40,7 @@ export class Connection {
     this.broken ??= error;
   };
 
-  /**
-   * Called before a statement is sent. If no answer comes within `ms`, the socket is closed and the
-   * statement fails.
-   */
+  /** If no answer comes within `ms`, the socket is closed and the statement fails. */
   expectAnswer(ms: number): void {
     this.#timeoutMs = ms;
     this.#dueAt = performance.now() + ms;
@@ -101,10 +96,7 @@ export class Connections {
     addListeners(pool);
   }
 
-  /**
-   * Returns a cached connection at once, else a promise of one. Rejects with an "unsent"
-   * `StatementFailure`.
-   */
+  /** A cached connection at once, else a promise. Rejects with an "unsent" `StatementFailure`. */
   take(): Connection | Promise<Connection> {
     for (;;) {
       const connection = this.#cached.pop();
@@ -130,10 +122,7 @@ export class Connections {
     process.nextTick(() => setImmediate(this.#releaseScheduled));
   }
 
-  /**
-   * Returns all cached connections, and ends the pool unless it is the caller's own. Rejects everyone who
-   * waits for a connection, because a pool that ends never answers them.
-   */
+  /** Rejects everyone who waits for a connection: a pool that ends never answers them. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const giveUp of this.#waiting) giveUp(CLOSED);
@@ -187,26 +176,19 @@ const users = new WeakMap<pg.Pool, number>();
 function addListeners(pool: pg.Pool): void {
   const others = users.get(pool) ?? 0;
   users.set(pool, others + 1);
-  if (others > 0) return;
-  pool.on("error", ignore);
-  pool.on("connect", ignoreErrors);
+  if (others === 0) pool.on("error", ignore).on("connect", ignoreErrors);
 }
 
 function removeListeners(pool: pg.Pool): void {
   const others = (users.get(pool) ?? 1) - 1;
   users.set(pool, others);
-  if (others > 0) return;
-  pool.off("error", ignore);
-  pool.off("connect", ignoreErrors);
+  if (others === 0) pool.off("error", ignore).off("connect", ignoreErrors);
 }
 
 /** Ignores a lost connection: the pool drops it, and a statement that it carried fails. */
 function ignore(): void {}
 
-/**
- * Covers a connection that is lost while the pool hands it out: an error without a listener ends the
- * process.
- */
+/** For a connection lost while the pool hands it out: an error without a listener ends the process. */
 function ignoreErrors(client: pg.PoolClient): void {
   client.on("error", ignore);
 }

@@ -1,47 +1,31 @@
 /**
  * Statements on a pool of connections.
  *
- * Each statement is a transaction of its own, answered in one round trip, on any free connection. Only the
- * frequent statements are left prepared on a connection. If one is missing there, all are sent in full from
- * then on. So a pooler that hands out another server connection per transaction does no harm (decision
- * 016).
+ * Each statement is a transaction of its own, on any free connection. Frequent statements are prepared. If
+ * one is missing on a connection, all are sent in full from then on. So a transaction pooler does no harm (decision 016).
  *
  * Every failure says what happened to the transaction (`failures.ts`). A connection that failed, or that
  * was silent for longer than `statementMs`, is closed and never used again.
  */
 
-import type pg from "pg";
+import { setTimeout } from "node:timers/promises";
+import pg from "pg";
 import { sha256 } from "../../model/digest.ts";
 import type { HoldfastError } from "../../model/errors.ts";
 import { quoted } from "./address.ts";
 import { type Connection, Connections } from "./connections.ts";
-import {
-  asFailure,
-  busy,
-  isCollision,
-  isLockTimeout,
-  isNotPrepared,
-  isStandby,
-  isTransient,
-  isTransientState,
-  StatementFailure,
-  sqlState,
-  storeError,
-} from "./failures.ts";
+import * as failures from "./failures.ts";
+import { asFailure, StatementFailure, sqlState } from "./failures.ts";
 
 export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
 
+/** Of `PostgresOptions`. */
 export interface Limits {
-  /** How long to wait for locks of others, and for a server that is restarting. */
   readonly busyMs: number;
-  /** How long one statement may take before its connection is closed. */
   readonly statementMs: number;
 }
 
-/**
- * The first arguments of every SQL function that writes: the id of the store, and whether it may lose
- * commits.
- */
+/** Arguments of every SQL function that writes: the id of the store, and whether it may lose commits. */
 export interface WriteContext {
   readonly store: string;
   readonly allowLoss: boolean;
@@ -53,10 +37,7 @@ export interface PreparedStatement {
   readonly text: string;
 }
 
-/**
- * The name contains a hash of the text, so that a name found behind a pooler always means the same
- * statement.
- */
+/** The name has a hash of the text: a name found behind a pooler always means the same statement. */
 export function prepared(name: string, text: string): PreparedStatement {
   return { name: `holdfast ${name} ${sha256(text).slice(0, 24)}`, text };
 }
@@ -66,17 +47,12 @@ export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Ro
 
 type Send = <Row>(config: Omit<pg.QueryConfig, "values">, values?: readonly Value[]) => Promise<Row[]>;
 
-const INT8 = 20;
-const INT4 = 23;
-const BOOL = 16;
-const BYTEA = 17;
-
 /** Our own parsers, so that those that the program has set for its own queries do not affect ours. */
 const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
-  [INT8]: Number,
-  [INT4]: Number,
-  [BOOL]: (text) => text === "t",
-  [BYTEA]: (text) => Buffer.from(text.slice(2), "hex"),
+  [pg.types.builtins.INT8]: Number,
+  [pg.types.builtins.INT4]: Number,
+  [pg.types.builtins.BOOL]: (text) => text === "t",
+  [pg.types.builtins.BYTEA]: (text) => Buffer.from(text.slice(2), "hex"),
 };
 const asText = (text: string): string => text;
 const TYPES = {
@@ -86,7 +62,7 @@ const TEXT_ONLY = { getTypeParser: () => asText } as unknown as pg.CustomTypesCo
 
 export class Database {
   readonly address: string;
-  /** The quoted name of the schema. */
+  /** Quoted. */
   readonly schema: string;
   readonly limits: Limits;
   readonly #pool: pg.Pool;
@@ -102,12 +78,10 @@ export class Database {
     this.limits = limits;
   }
 
-  /** Settings for a connection outside the pool. */
   get settings(): pg.ClientConfig {
     return this.#pool.options;
   }
 
-  /** The first three arguments of the SQL functions that write. */
   writeArguments({ store, allowLoss }: WriteContext): [string, boolean, number] {
     return [store, allowLoss, this.limits.busyMs];
   }
@@ -122,10 +96,7 @@ export class Database {
     return this.#use(connection, statementMs, (send) => send<Row>({ text, types: TYPES }, values));
   }
 
-  /**
-   * Runs a prepared statement, once, and returns the only column of its only row as text.
-   * It also fails if the statement is no longer prepared; the next call then sends it in full.
-   */
+  /** Runs a prepared statement, once. Returns the only column of its only row as text. */
   async ask({ name, text }: PreparedStatement, values: readonly Value[]): Promise<string | null> {
     const connection = await this.#connections.take();
     const config = { name: this.#usesPrepared ? name : "", text, types: TEXT_ONLY, rowMode: "array" };
@@ -137,7 +108,7 @@ export class Database {
         return row[0] ?? null;
       });
     } catch (error) {
-      if (error instanceof StatementFailure && isNotPrepared(error)) this.#usesPrepared = false;
+      if (error instanceof StatementFailure && failures.isNotPrepared(error)) this.#usesPrepared = false;
       throw error;
     }
   }
@@ -147,10 +118,7 @@ export class Database {
     return this.#retry(() => this.attempt<Row>(text, values));
   }
 
-  /**
-   * Like `run`, for a statement that changes something. `mayBeRepeat`: an earlier try may have been
-   * committed.
-   */
+  /** Like `run`, for a change. `mayBeRepeat`: an earlier try may have been committed. */
   async change<Row>(text: string, values: readonly Value[]): Promise<{ row: Row; mayBeRepeat: boolean }> {
     let mayBeRepeat = false;
     const [row] = await this.#retry(async () => {
@@ -181,17 +149,15 @@ export class Database {
     });
   }
 
-  /** Returns all connections, and ends the pool unless it is the caller's own. */
   close(): Promise<void> {
     return this.#connections.close();
   }
 
-  /** The error for the caller, after `waitedMs` of retries. */
   toStoreError(failure: StatementFailure, waitedMs: number, isUnknown: boolean): HoldfastError {
-    if (!isUnknown && (isLockTimeout(failure) || isCollision(failure))) {
-      return busy(this.address, waitedMs, failure);
+    if (!isUnknown && (failures.isLockTimeout(failure) || failures.isCollision(failure))) {
+      return failures.busy(this.address, waitedMs, failure);
     }
-    return storeError(this.address, failure, isUnknown);
+    return failures.storeError(this.address, failure, isUnknown);
   }
 
   async #retry<Result>(act: () => Promise<Result>): Promise<Result> {
@@ -205,7 +171,8 @@ export class Database {
         const isFirstLoss: boolean = failure.transaction === "unknown" && !isUnknown;
         isUnknown ||= isFirstLoss;
         const waitedMs = performance.now() - begun;
-        const isRetryable = isTransient(failure) || isCollision(failure) || isStandby(failure);
+        const isRetryable =
+          failures.isTransient(failure) || failures.isCollision(failure) || failures.isStandby(failure);
         if (!isRetryable || (waitedMs > this.limits.busyMs && !isFirstLoss)) {
           throw this.toStoreError(failure, waitedMs, isUnknown);
         }
@@ -248,15 +215,11 @@ function failureOf(connection: Connection, error: unknown): StatementFailure {
 function isRollback(error: unknown): boolean {
   const severity = (error as { severity?: unknown } | null)?.severity;
   const state = sqlState(error);
-  return state !== null && !isTransientState(state) && severity !== "FATAL" && severity !== "PANIC";
+  return state !== null && !failures.isTransientState(state) && severity !== "FATAL" && severity !== "PANIC";
 }
-
-const MAX_BACKOFF_MS = 500;
 
 /** Waits longer with every try, with jitter, so that many processes do not return at the same moment. */
 export function backoff(tries: number): Promise<void> {
-  const ms = Math.min(MAX_BACKOFF_MS, 5 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
+  const ms = Math.min(500, 5 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
+  return setTimeout(ms);
 }

@@ -15,7 +15,6 @@ import { busyError, type Failure, failureError, unstorableError } from "../kit/i
 
 type TransactionState = "unsent" | "rolled back" | "unknown";
 
-/** A statement that failed, before anyone has decided what to do about it. */
 export class StatementFailure extends Error {
   readonly transaction: TransactionState;
   /** SQLSTATE, if the server answered: five characters such as `40P01`. */
@@ -39,53 +38,39 @@ export function sqlState(error: unknown): string | null {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && !/^E[A-Z]{4}$/.test(code) ? code : null;
 }
 
-/** The server is restarting, or has no connection left. */
-const TRANSIENT = /^(08...|57P0[1235]|53300|53400)$/;
-/** Serialization failure or deadlock: the transaction is rolled back and can run again. */
-const COLLISION = /^(40001|40P01)$/;
-/** A lock or statement timeout. */
-const LOCK_TIMEOUT = /^(55P03|57014)$/;
-/** The prepared statement is missing, is another one, or its result type has changed. */
-const NOT_PREPARED = /^(26000|42P05|08P01|0A000)$/;
-/** The request has a value that cannot be stored; its neighbours in the group are fine. */
 const UNSTORABLE = /^(22|23|54|21)...$/;
 
-/**
- * Raised by the SQL functions that write. `HF004`, a lost lease, sends a group down the slow path
- * (`queue.ts`).
- */
+/** Raised by the SQL functions that write. `HF004`, a lost lease, sends a group down the slow path. */
 const ANOTHER_STORE = "HF001";
 const NOT_DURABLE = "HF002";
 const SEALED = "HF003";
 const WRONG_ISOLATION = "HF005";
 
+const rolledBackWith =
+  (states: RegExp) =>
+  ({ transaction, state }: StatementFailure): boolean =>
+    transaction === "rolled back" && state !== null && states.test(state);
+
+/** A serialization failure or a deadlock: the transaction can run again. */
+export const isCollision = rolledBackWith(/^(40001|40P01)$/);
+export const isLockTimeout = rolledBackWith(/^(55P03|57014)$/);
+/** A standby answered. During a failover it takes writes a moment later. */
+export const isStandby = rolledBackWith(/^25006$/);
+/** The request has a value that cannot be stored; its neighbours in the group are fine. */
+export const isUnstorable = rolledBackWith(UNSTORABLE);
+
+/** The server is restarting, or has no connection left. */
 export function isTransientState(state: string): boolean {
-  return TRANSIENT.test(state);
+  return /^(08...|57P0[1235]|53300|53400)$/.test(state);
 }
 
 export function isTransient({ transaction, state }: StatementFailure): boolean {
   return transaction !== "rolled back" && (state === null || isTransientState(state));
 }
 
-export function isCollision({ transaction, state }: StatementFailure): boolean {
-  return transaction === "rolled back" && state !== null && COLLISION.test(state);
-}
-
-export function isLockTimeout({ transaction, state }: StatementFailure): boolean {
-  return transaction === "rolled back" && state !== null && LOCK_TIMEOUT.test(state);
-}
-
-/** A standby answered. During a failover it takes writes a moment later. */
-export function isStandby({ transaction, state }: StatementFailure): boolean {
-  return transaction === "rolled back" && state === "25006";
-}
-
+/** The prepared statement is missing, is another one, or its result type has changed. */
 export function isNotPrepared({ state }: StatementFailure): boolean {
-  return state !== null && NOT_PREPARED.test(state);
-}
-
-export function isUnstorable({ transaction, state }: StatementFailure): boolean {
-  return transaction === "rolled back" && state !== null && UNSTORABLE.test(state);
+  return state !== null && /^(26000|42P05|08P01|0A000)$/.test(state);
 }
 
 const REPLACED: Failure = {
@@ -223,8 +208,7 @@ function explain(failure: StatementFailure): Failure | null {
 
 function messageOf(failure: unknown): string {
   const error = failure instanceof StatementFailure ? failure.cause : failure;
-  // If a host name has several addresses and none answers, Node puts the messages inside an empty
-  // AggregateError.
+  // If none of several addresses of a host answers, the messages are inside an empty AggregateError.
   const inner = error instanceof AggregateError ? error.errors.at(-1) : error;
   return inner instanceof Error ? inner.message : String(inner);
 }
@@ -234,24 +218,15 @@ function causeOf(failure: unknown): unknown {
 }
 
 export function busy(address: string, waitedMs: number, failure: unknown): HoldfastError {
-  return busyError(
-    { address },
-    {
-      locked: "this",
-      waitedMs,
-      hint:
-        "Look in pg_stat_activity for a transaction that was left open, for example in a psql shell. " +
-        "Then try again.",
-      cause: causeOf(failure),
-    },
-  );
+  const hint =
+    "Look in pg_stat_activity for a transaction that was left open, for example in a psql shell. Then try again.";
+  return busyError({ address }, { locked: "the data", waitedMs, hint, cause: causeOf(failure) });
 }
 
 function detailOf(failure: unknown): string {
   return (causeOf(failure) as { detail: string }).detail;
 }
 
-/** The seal, in the words that every store uses. */
 function sealed(address: string, failure: unknown): HoldfastError {
   const seal = JSON.parse(detailOf(failure)) as Parameters<typeof sealedStore>[2];
   return sealedStore(`${address}: this store`, address, seal, { cause: causeOf(failure), data: { address } });
@@ -265,7 +240,7 @@ export function notDurable(address: string, cause?: unknown): HoldfastError {
       hint:
         "Set fsync = on and synchronous_commit = on for this server, database and user, " +
         "or open with `allowLoss: true`.",
-      cause: cause === undefined ? undefined : causeOf(cause),
+      cause: causeOf(cause),
       data: { address },
     },
   );
@@ -281,7 +256,7 @@ export function wrongIsolation(address: string, level: string, cause?: unknown):
         "(or ALTER DATABASE …). Or set it for Holdfast alone: add " +
         "options=-c%20default_transaction_isolation%3Dread%5C%20committed to the address. " +
         "Nothing was changed.",
-      cause: cause === undefined ? undefined : causeOf(cause),
+      cause: causeOf(cause),
       data: { address, level },
     },
   );

@@ -1,36 +1,12 @@
 /**
  * The store in a schema of a Postgres database, shared by processes on many machines.
- *
- *     append.ts      the protocol of an append; `queue.ts` groups appends;
- *                    `append-fast-path.ts` has the frequent case
- *     database.ts    statements, retries and failures; `connections.ts` caches connections
- *     opening.ts     checks and migrations before use; `schema-1*.ts` has tables, functions, views
- *
- * A read is one statement on any free connection.
+ * `append.ts` opens with the protocol of an append. A read is one statement on any free connection.
  */
 
 import pg from "pg";
 import { HoldfastError } from "../../model/errors.ts";
-import type {
-  AppendOutcome,
-  Batch,
-  Blob,
-  GetRequest,
-  LeaseOutcome,
-  LeaseRequest,
-  ListRequest,
-  ListRows,
-  Moving,
-  Page,
-  Problem,
-  PutRequest,
-  ReadPage,
-  ReadRequest,
-  RemoveOutcome,
-  RemoveRequest,
-  Store,
-  WatchRequest,
-} from "../../store.ts";
+import type * as Port from "../../store.ts";
+import type { Batch, Moving, Store } from "../../store.ts";
 import { closedError } from "../kit/index.ts";
 import { checkSchema, describe, parseUrl } from "./address.ts";
 import { checkPostgresBatch } from "./append.ts";
@@ -74,15 +50,9 @@ export interface PostgresOptions {
   readonly busyMs?: number;
   /** A connection without an answer for this long is closed. Default: 60,000 (60 s). */
   readonly statementMs?: number;
-  /**
-   * Use NOTIFY to learn sooner of changes by other processes. It costs at most five small transactions a
-   * second, and one connection while anyone watches. Polling finds changes without it, and wherever it does
-   * not get through, such as behind a transaction pooler. Default: true.
-   */
+  /** Learn sooner of changes by other processes, for one more connection while anyone watches. Default: true. */
   readonly notify?: boolean;
-  /**
-   * Accept a server that can lose acknowledged writes in a crash (`fsync` or `synchronous_commit` is off).
-   */
+  /** Accept a server with `fsync` or `synchronous_commit` off, which can lose acknowledged writes. */
   readonly allowLoss?: boolean;
 }
 
@@ -95,18 +65,12 @@ export interface PostgresPool {
   readonly waitingCount: number;
 }
 
-const DEFAULT_MAX_CONNECTIONS = 10;
-const DEFAULT_BUSY_MS = 30_000;
-const DEFAULT_STATEMENT_MS = 60_000;
-const CONNECT_MS = 10_000;
-
 /**
  * Opens the store in a schema of a Postgres database, and creates the schema if it is missing.
- * `open("postgres://…")` calls this for you; call it yourself to set options, and pass the result to
- * `open(undefined, { store })`.
+ * `open("postgres://…")` calls this. To set options, pass its result to `open(undefined, { store })`.
  */
 export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
-  const { busyMs = DEFAULT_BUSY_MS, statementMs = DEFAULT_STATEMENT_MS } = options;
+  const { busyMs = 30_000, statementMs = 60_000 } = options;
   const { allowLoss = false, mustExist = false } = options;
   const { pool, schema } = options.pool
     ? { pool: options.pool as pg.Pool, schema: checkSchema(options.schema) }
@@ -123,14 +87,13 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Store
 }
 
 function makePool(options: PostgresOptions): { pool: pg.Pool; schema: string } {
-  const { url = "postgres://", maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+  const { url = "postgres://", maxConnections = 10 } = options;
   const { settings, schema } = parseUrl(url, options.schema);
   const pool = new pg.Pool({
     ...settings,
     max: maxConnections,
-    connectionTimeoutMillis: CONNECT_MS,
+    connectionTimeoutMillis: 10_000,
     keepAlive: true,
-    // An idle store does not keep the process alive.
     allowExitOnIdle: true,
     // The URL and PGAPPNAME take precedence over `fallback_application_name`.
     fallback_application_name: "holdfast",
@@ -179,7 +142,7 @@ class PostgresStore implements Store {
   }
 
   /** Not `async`, which would put another promise between the server's answer and the caller. */
-  append(batch: Batch): Promise<AppendOutcome> {
+  append(batch: Batch): Promise<Port.AppendOutcome> {
     try {
       if (this.#closing) throw closedError({ address: this.address });
       checkPostgresBatch(batch);
@@ -195,28 +158,28 @@ class PostgresStore implements Store {
     }
   }
 
-  async read(request: ReadRequest): Promise<ReadPage> {
+  async read(request: Port.ReadRequest): Promise<Port.ReadPage> {
     const known = this.#rewindGuard.headOf(request.namespace, request.stream);
     const page = await this.#use((database) => read(database, request));
     this.#rewindGuard.checkHead(request.stream, page.stream.head, known);
     return page;
   }
 
-  async list<Of extends keyof ListRows>(
-    request: Extract<ListRequest, { of: Of }>,
-  ): Promise<Page<ListRows[Of]>> {
-    return this.#use((database) => list(database, request) as Promise<Page<ListRows[Of]>>);
+  async list<Of extends keyof Port.ListRows>(
+    request: Extract<Port.ListRequest, { of: Of }>,
+  ): Promise<Port.Page<Port.ListRows[Of]>> {
+    return this.#use((database) => list(database, request) as Promise<Port.Page<Port.ListRows[Of]>>);
   }
 
-  async put(request: PutRequest): Promise<void> {
+  async put(request: Port.PutRequest): Promise<void> {
     return this.#use((database) => put(database, this.#context, request));
   }
 
-  async get(request: GetRequest): Promise<Blob | null> {
+  async get(request: Port.GetRequest): Promise<Port.Blob | null> {
     return this.#use((database) => get(database, request));
   }
 
-  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+  async lease(request: Port.LeaseRequest): Promise<Port.LeaseOutcome> {
     const { namespace } = request;
     const known = request.act === "take" ? this.#rewindGuard.tokenOf(namespace, request.name) : undefined;
     const outcome = await this.#use((database) => lease(database, this.#context, request));
@@ -224,18 +187,18 @@ class PostgresStore implements Store {
     return outcome;
   }
 
-  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+  async remove(request: Port.RemoveRequest): Promise<Port.RemoveOutcome> {
     const outcome = await this.#use((database) => remove(database, this.#context, request));
     if (request.of === "stream") this.#announce(request.namespace, request.stream);
     return outcome;
   }
 
-  watch(request: WatchRequest, changed: () => void): () => void {
+  watch(request: Port.WatchRequest, changed: () => void): () => void {
     if (this.#closing) throw closedError({ address: this.address });
     return this.#watchers.add(request, changed);
   }
 
-  async check(): Promise<readonly Problem[]> {
+  async check(): Promise<readonly Port.Problem[]> {
     return this.#use((database) => check(database));
   }
 

@@ -8,10 +8,9 @@
  *
  * A server that is starting up is waited for. A missing server, or a refused login, is reported at once.
  *
- * The version of a schema is in its `meta` table; the migration at index n brings it from version n to n +
- * 1. A released migration never changes. All missing migrations run in one transaction under an advisory
- * lock: of ten processes that start at once, one migrates and the others find it done. A crash leaves the
- * old version or the newest.
+ * The migration at index n brings a schema from version n (in its `meta` table) to n + 1. A released
+ * migration never changes. All missing ones run in one transaction under an advisory lock, so a crash leaves
+ * the old version or the newest.
  */
 
 import { randomUUID } from "node:crypto";
@@ -19,23 +18,12 @@ import { HoldfastError } from "../../model/errors.ts";
 import { tooNewError } from "../kit/index.ts";
 import { quoted } from "./address.ts";
 import { backoff, type Database, type Query } from "./database.ts";
-import {
-  asFailure,
-  isCollision,
-  isTransientState,
-  notDurable,
-  storeError,
-  wrongIsolation,
-} from "./failures.ts";
+import * as failures from "./failures.ts";
 import { OWN_NAMES, schema1 } from "./schema-1.ts";
 
 const MIN_SERVER_VERSION = 140_000;
 
-export interface OpeningOptions {
-  readonly schema: string;
-  readonly allowLoss: boolean;
-  readonly mustExist: boolean;
-}
+type OpeningOptions = Readonly<{ schema: string; allowLoss: boolean; mustExist: boolean }>;
 
 /** Returns the id of the store in the schema. */
 export async function openSchema(database: Database, options: OpeningOptions): Promise<string> {
@@ -45,11 +33,11 @@ export async function openSchema(database: Database, options: OpeningOptions): P
       return await openOnce(database, options);
     } catch (error) {
       if (error instanceof HoldfastError) throw error;
-      const failure = asFailure(error);
-      const isStarting = failure.state !== null && isTransientState(failure.state);
-      const isRetryable = isStarting || isCollision(failure) || isRace(failure.state);
+      const failure = failures.asFailure(error);
+      const isStarting = failure.state !== null && failures.isTransientState(failure.state);
+      const isRetryable = isStarting || failures.isCollision(failure) || isRace(failure.state);
       if (!isRetryable || performance.now() - begun > database.limits.busyMs) {
-        throw storeError(database.address, failure);
+        throw failures.storeError(database.address, failure);
       }
       await backoff(tries);
     }
@@ -78,16 +66,9 @@ async function openOnce(database: Database, options: OpeningOptions): Promise<st
   return store;
 }
 
-/** Postgres treats the second as the first. */
 const READ_COMMITTED = ["read committed", "read uncommitted"];
 
-interface Server {
-  readonly version: string;
-  readonly encoding: string;
-  readonly fsync: string;
-  readonly synchronous_commit: string;
-  readonly isolation: string;
-}
+type Server = Readonly<Record<"version" | "encoding" | "fsync" | "synchronous_commit" | "isolation", string>>;
 
 const SERVER = `SELECT current_setting('server_version_num') AS version,
   current_setting('server_encoding') AS encoding, current_setting('fsync') AS fsync,
@@ -108,8 +89,8 @@ function checkServer(address: string, server: Server, allowLoss: boolean): void 
       data: { address, encoding },
     });
   }
-  if (!allowLoss && (fsync === "off" || commit === "off")) throw notDurable(address);
-  if (!READ_COMMITTED.includes(isolation)) throw wrongIsolation(address, isolation);
+  if (!allowLoss && (fsync === "off" || commit === "off")) throw failures.notDurable(address);
+  if (!READ_COMMITTED.includes(isolation)) throw failures.wrongIsolation(address, isolation);
 }
 
 function notFound(address: string): HoldfastError {
@@ -124,11 +105,8 @@ export type Migration = (schema: string) => string;
 
 export const MIGRATIONS: readonly Migration[] = [schema1];
 
-interface Format {
-  readonly version: number;
-  /** The id of the store. */
-  readonly store: string;
-}
+/** `store`: the id of the store. */
+type Format = Readonly<{ version: number; store: string }>;
 
 const HAS_META = `SELECT count(*) = 2 AS found FROM pg_catalog.pg_attribute
   WHERE attrelid = to_regclass($1) AND attname IN ('name', 'value') AND NOT attisdropped`;
@@ -194,12 +172,6 @@ const REQUIRED_RIGHTS: Readonly<Record<string, readonly string[]>> = {
   DELETE: ["streams", "keys"],
 };
 
-interface Role {
-  readonly name: string;
-  readonly is_standby: boolean;
-  readonly is_read_only: boolean;
-}
-
 const ROLE = `SELECT current_user::text AS name, pg_is_in_recovery() AS is_standby,
   current_setting('transaction_read_only') = 'on' AS is_read_only`;
 
@@ -217,12 +189,9 @@ const MISSING_RIGHTS = `
   HAVING count(*) > 0
   ORDER BY 1`;
 
-/**
- * Why this user cannot write here, found without writing; null if it can. Opening and reading need no such
- * right.
- */
+/** Why this user cannot write here, found without writing; null if it can. */
 export async function unwritable(database: Database): Promise<{ why: string; hint: string } | null> {
-  const [role] = await database.run<Role>(ROLE);
+  const [role] = await database.run<{ name: string; is_standby: boolean; is_read_only: boolean }>(ROLE);
   if (role?.is_standby) {
     return { why: "the server is a standby, which takes no writes", hint: "Connect to the primary." };
   }

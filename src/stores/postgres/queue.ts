@@ -1,19 +1,10 @@
-/**
- * Decides which appends share a statement, and what happens to them when it fails; `append.ts` has the
- * protocol.
- */
+/** Decides which appends share a statement, and what happens when it fails (protocol: `append.ts`). */
 
 import { HoldfastError } from "../../model/errors.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
 import { headsAfter } from "../kit/index.ts";
 import { batchArguments, type EncodedBatch, encode, parseOutcomes } from "./append.ts";
-import {
-  fastArguments,
-  fitsOne,
-  inLockOrder,
-  ONE_PARAMETER_COUNT,
-  oneArguments,
-} from "./append-fast-path.ts";
+import * as fast from "./append-fast-path.ts";
 import { backoff, type Database, type PreparedStatement, prepared, type WriteContext } from "./database.ts";
 import { asFailure, isCollision, isLockTimeout, isStandby, isTransient, isUnstorable } from "./failures.ts";
 
@@ -27,9 +18,6 @@ const GROUP_BYTES = 8 * 1024 * 1024;
 const GROUP_LOCK_MS = 1_000;
 /** Lock timeout on the fast path. After it the slow path waits. */
 const FAST_LOCK_MS = 100;
-
-/** Called with the outcome before the caller gets it; rejects the append by throwing. */
-type OnOutcome = (outcome: AppendOutcome) => void;
 
 interface PendingBatch extends EncodedBatch {
   resolve(outcome: AppendOutcome): void;
@@ -63,10 +51,11 @@ export class AppendQueue {
     };
     this.#slowSql = call("append_batches", 7, "outcomes").text;
     this.#fastStatement = call("append_fast", 10, "stored");
-    this.#oneStatement = call("append_fast_one", ONE_PARAMETER_COUNT, "stored");
+    this.#oneStatement = call("append_fast_one", fast.ONE_PARAMETER_COUNT, "stored");
   }
 
-  submit(batch: Batch, onOutcome: OnOutcome): Promise<AppendOutcome> {
+  /** `onOutcome` is called before the caller gets the outcome, and rejects the append by throwing. */
+  submit(batch: Batch, onOutcome: (outcome: AppendOutcome) => void): Promise<AppendOutcome> {
     const encoded = encode(batch);
     return new Promise((resolve, reject) => {
       this.#waiting.push({
@@ -81,8 +70,7 @@ export class AppendQueue {
           }
         },
       });
-      // Enough for a group: the server can work while this turn of the event loop makes the rest of its
-      // appends.
+      // Enough for a group: the server can work while this turn makes the rest of its appends.
       if (this.#waiting.length === MIN_GROUP_BATCHES) this.#launch();
       else this.#schedule();
     });
@@ -97,9 +85,8 @@ export class AppendQueue {
   }
 
   /**
-   * Launches after this turn of the event loop has made all its appends. While other groups are in flight
-   * it also waits for answers that have already arrived, so that writers that were just answered share the
-   * next group.
+   * Launches after this turn of the event loop. While groups are in flight it also waits for answers that
+   * have arrived, so that writers that were just answered share the next group.
    */
   #schedule(): void {
     if (this.#isScheduled) return;
@@ -128,8 +115,7 @@ export class AppendQueue {
   #finish(group: readonly PendingBatch[]): void {
     for (const { streams } of group) for (const each of streams) this.#streamsInFlight.delete(each);
     this.#groupsInFlight -= 1;
-    // Later than the callers that were just answered, so that their next appends share a group with what
-    // waits.
+    // After the callers that were just answered, so that their next appends share a group.
     if (this.#waiting.length > 0) queueMicrotask(() => this.#schedule());
     else if (this.#groupsInFlight === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
@@ -172,7 +158,7 @@ export class AppendQueue {
 
   /** Returns the batches that have no answer yet. */
   async #sendFast(group: readonly PendingBatch[]): Promise<Unanswered> {
-    const ordered = inLockOrder(group);
+    const ordered = fast.inLockOrder(group);
     let isStored: (index: number) => boolean;
     try {
       isStored = await this.#callFast(ordered);
@@ -190,12 +176,12 @@ export class AppendQueue {
   async #callFast(group: readonly PendingBatch[]): Promise<(index: number) => boolean> {
     const { busyMs } = this.#database.limits;
     const [first] = group;
-    if (first && fitsOne(group, busyMs)) {
-      const stored = await this.#database.ask(this.#oneStatement, oneArguments(this.#context, first));
+    if (first && fast.fitsOne(group, busyMs)) {
+      const stored = await this.#database.ask(this.#oneStatement, fast.oneArguments(this.#context, first));
       return () => stored === "t";
     }
     const { store, allowLoss } = this.#context;
-    const values = [store, allowLoss, Math.min(FAST_LOCK_MS, busyMs), ...fastArguments(group)];
+    const values = [store, allowLoss, Math.min(FAST_LOCK_MS, busyMs), ...fast.fastArguments(group)];
     const stored = await this.#database.ask(this.#fastStatement, values);
     if (stored === null) return () => true;
     // An array of the stored indexes, such as `{0,2}`.
@@ -203,10 +189,7 @@ export class AppendQueue {
     return (index) => indexes.has(`${index}`);
   }
 
-  /**
-   * Retries until every batch has its answer, and returns null; or the batches, if they must be sent one by
-   * one.
-   */
+  /** Retries until all are answered and returns null, or the batches if they must be sent one by one. */
   async #sendSlow({ group, isUnknown: wasUnknown }: Unanswered): Promise<Unanswered | null> {
     const begun = performance.now();
     const { busyMs } = this.#database.limits;
@@ -241,16 +224,15 @@ export class AppendQueue {
     group.forEach((each, index) => {
       const outcome = outcomes[index];
       if (outcome && (outcome.outcome === "ok" || !isUnknown)) each.resolve(outcome);
-      else each.reject(this.#unknownOutcome());
+      else each.reject(unknownOutcome(this.#database.address));
     });
   }
+}
 
-  #unknownOutcome(): HoldfastError {
-    const { address } = this.#database;
-    return new HoldfastError("STORE_IO", `${address}: the connection was lost during an append`, {
-      hint: "Send the same batch again: its id makes that safe, and the answer will be certain.",
-      unknown: true,
-      data: { address },
-    });
-  }
+function unknownOutcome(address: string): HoldfastError {
+  return new HoldfastError("STORE_IO", `${address}: the connection was lost during an append`, {
+    hint: "Send the same batch again: its id makes that safe, and the answer will be certain.",
+    unknown: true,
+    data: { address },
+  });
 }
