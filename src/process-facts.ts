@@ -1,6 +1,7 @@
 /**
- * Facts that identify a process on this machine, read from /proc. The journal proves with them that the holder of a
- * lease is dead; hooks find the agent that started them. Each function throws where the system does not tell.
+ * Facts that identify a process on this machine, read from /proc. The journal proves with them that the
+ * holder of a lease is dead; hooks find the agent that started them. Each function throws where the system
+ * does not tell.
  *
  * Hooks load this file at every start, so it imports nothing but `node:fs`.
  */
@@ -21,7 +22,10 @@ export function pidNamespace(): string {
   return readlinkSync("/proc/self/ns/pid");
 }
 
-/** The namespace in which start times that this process reads count. `none` on a kernel without time namespaces. */
+/**
+ * The namespace in which start times that this process reads count. `none` on a kernel without time
+ * namespaces.
+ */
 export function timeNamespace(): string {
   try {
     return readlinkSync("/proc/self/ns/time");
@@ -36,8 +40,8 @@ export function parentOf(pid: number): number {
 }
 
 /**
- * The start time of a process in the kernel's own unit. Empty for a process that is dead but not reaped yet: in a
- * container without an init process it would stay for ever.
+ * The start time of a process in the kernel's own unit. Empty for a process that is dead but not reaped yet:
+ * in a container without an init process it would stay for ever.
  */
 export function startTime(pid: number): string {
   const [state = "", ...fields] = statFields(pid);

@@ -42,7 +42,12 @@ import { finishCopyHint } from "../model/stream/index.ts";
 import type { MovedRow, Moving, Seal, Store } from "../store.ts";
 import { isProvablyDead } from "./process.ts";
 
-/** Options of `copy(from, to)`. */
+/**
+ * Options of `copy(from, to)`.
+ *
+ * @example
+ * await copy(from, to, { onProgress: (rows) => console.log(rows), signal: AbortSignal.timeout(60_000) });
+ */
 export interface CopyOptions {
   /** Called after every page with the number of rows copied so far. */
   readonly onProgress?: (rows: number) => void;

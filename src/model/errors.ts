@@ -109,7 +109,12 @@ export class HoldfastError extends Error {
   }
 }
 
-/** True for a HoldfastError (with this code), even one from another copy of the package. */
+/**
+ * True for a HoldfastError (with this code), even one from another copy of the package.
+ *
+ * @example
+ * if (isHoldfastError(error, "LEASE_LOST")) return; // another process continues
+ */
 export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
   if (!(error instanceof Error) || error.name !== "HoldfastError") return false;
   return code === undefined || (error as HoldfastError).code === code;

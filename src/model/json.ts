@@ -2,7 +2,7 @@
 
 import { type ErrorCode, HoldfastError } from "./errors.ts";
 
-/** A value that a log stores and gives back exactly. */
+/** A value that a log stores and gives back exactly: `{ "items": [1, null, "a"] }`. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 const MAX_DEPTH = 200;

@@ -11,7 +11,12 @@ export type BudgetUnit = (typeof BUDGET_UNITS)[number];
 /** An amount per unit: `{ usd: 1.5, tokens: 20_000 }`. An absent unit is not counted. */
 export type Amounts = { readonly [Unit in BudgetUnit]?: number };
 
-/** The amounts that a session has spent and may spend over its whole life, its sub-agents included. */
+/**
+ * The amounts that a session has spent and may spend over its whole life, its sub-agents included.
+ *
+ * @example
+ * { spent: { usd: 0.4 }, limit: { usd: 2 }, reserved: { "m7": { usd: 0.1 } } }
+ */
 export interface Budget {
   readonly spent: Amounts;
   /** A unit without a limit is counted, and never stops a run. */

@@ -6,9 +6,15 @@ import { type Call, isOpen } from "./call.ts";
 import type { Block, JsonObject, Message } from "./message.ts";
 
 export const SESSION_STATUSES = ["active", "completed", "failed", "cancelled"] as const;
+/** A session is `active` until it is ended; `cancelled` means that a caller stopped it. */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
-/** A numbered version of a session: a position in its stream, not a copy. */
+/**
+ * A numbered version of a session: a position in its stream, not a copy.
+ *
+ * @example
+ * { version: 3, seq: 41, at: 1_770_000_000_000, label: "before refund" }
+ */
 export interface Checkpoint {
   readonly version: number;
   readonly seq: number;
