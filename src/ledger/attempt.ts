@@ -24,6 +24,7 @@ import { describeError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { type ExecuteContext, NeedsApproval, NotFinished, type Tool, validate } from "./tool.ts";
+import { TIMER_LIMIT_MS } from "./waiting.ts";
 
 export type Outcome =
   | { readonly kind: "completed"; readonly value: Json; readonly note: string | null }
@@ -38,18 +39,12 @@ export type Outcome =
       readonly why: string;
       /** The attempt's own answer, while it still runs. */
       readonly late: Promise<Outcome> | null;
-      /** The tool's work goes on elsewhere (`NotFinished`). */
       readonly later?: true;
-      /** With `later`: a person has to answer first. */
       readonly person?: true;
       /** False if the attempt certainly never started. */
       readonly started?: false;
-      /** The attempt only asked for approval. */
       readonly asks?: true;
     };
-
-/** A longer timer fires at once. */
-const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
 export function attempt(tool: Tool, args: unknown, context: ExecuteContext): MaybePromise<Outcome> {
   // Joining signals costs more than everything else here, so only a tool with a timeout pays for it.
@@ -99,7 +94,7 @@ function execute(tool: Tool, args: unknown, context: ExecuteContext): MaybePromi
   }
 }
 
-/** Decides as `await` does: it reads `then`, which may be a getter. */
+/** As `await` decides: it reads `then`, which may be a getter. */
 function isThenable(answer: unknown): boolean {
   const mayBe = (typeof answer === "object" && answer !== null) || typeof answer === "function";
   return mayBe && typeof (answer as { readonly then?: unknown }).then === "function";
@@ -184,10 +179,7 @@ function causes(error: unknown): object[] {
 
 // ---- The result
 
-/**
- * Reads a result as JSON. The effect has happened: a result that does not fit is noted, never turned into a
- * failure, and as much of it as JSON can hold is kept.
- */
+/** The effect has happened: a result that does not fit is noted, never turned into a failure. */
 export async function readResult(tool: Tool, result: unknown): Promise<{ value: Json; note: string | null }> {
   const checked = tool.output && (await validate(tool.output, result));
   const isBad = checked !== undefined && "problem" in checked;

@@ -28,15 +28,12 @@ export interface LedgerContext {
   readonly tools: ReadonlyMap<string, Tool>;
   /** Aborts when the run is stopped, the session cancelled, or the lease lost. */
   readonly stop: AbortSignal;
-  /** This process's attempts for the session, of all its handles. */
   readonly attempts: RunningAttempts;
   /** The time on the steady clock since which this process has known that the call was lost. */
   lostSince(call: Call): number;
-  /** The time to wait in place for an outcome that will be known soon. */
   readonly patienceMs: number;
-  /** Events that become durable with a call's outcome, such as its sub-agent's spending. By call id. */
+  /** Events for the commit of a call's outcome, such as its sub-agent's spending. By call id. */
   readonly riders: Map<string, readonly Draft[]>;
-  /** Opens the session of a sub-agent for a call. */
   child(callId: string, budget: Amounts | undefined): Promise<ChildSession>;
   on(progress: CallProgress): void;
 }
@@ -75,11 +72,7 @@ export function executeFacts(
 
 // ---- Attempts of this process
 
-/**
- * The attempts of one session in this process: those that run, the end of those without an answer, and
- * outcomes that are not durable yet. All handles of the session share it. While an attempt runs here, none of
- * them may declare it lost or start a second one.
- */
+/** While an attempt runs here, no handle of the session may declare it lost or start a second one. */
 export class RunningAttempts {
   private readonly running = new Map<string, Promise<unknown>>();
   private readonly undurable = new Map<string, { readonly attempt: number; readonly outcome: Outcome }>();
@@ -106,7 +99,6 @@ export class RunningAttempts {
     this.ends.set(run.id, { attempt: run.attempt, at });
   }
 
-  /** The time the attempt ended here without an answer. Minus infinity if that is not known. */
   endedAt(callId: string, attempt: number): number {
     const end = this.ends.get(callId);
     return end?.attempt === attempt ? end.at : Number.NEGATIVE_INFINITY;
@@ -141,12 +133,10 @@ export function attemptsOf(store: Store, incarnation: string): RunningAttempts {
 const RESULT_LIMIT_BYTES = 256 * 1024;
 const NUMBER_BYTES = 26;
 
-/** The result, if it is certainly small enough for the log. Null if it has to be measured. */
 export function smallResult(value: Json): CallResult | null {
   return maxJsonBytes(value) <= RESULT_LIMIT_BYTES ? { value } : null;
 }
 
-/** Stores a large result as an artifact, before any event refers to it. */
 export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
   const small = smallResult(value);
   if (small) return small;

@@ -1,10 +1,8 @@
 /**
  * Failures of a global key, counted over all sessions.
  *
- * Every definite failure claims a mark for good: the key with a number (`KEY~1`, `KEY~2`, …). The vendor's
- * key depends on their count, so that the next attempt uses one that the vendor has not refused yet. Two
- * sessions may fail with the same key at once; the second finds its mark taken, counts again and claims the
- * next number.
+ * Every definite failure claims a mark for good: `KEY~1`, `KEY~2`, … The vendor's key depends on their count,
+ * so that the next attempt uses one that the vendor has not refused yet.
  *
  * A failure that does not prove that nothing happened claims the mark `KEY~?`, also for good. From then on a
  * failure that a call reports itself is not counted: an earlier request may have landed, so the vendor must

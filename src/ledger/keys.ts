@@ -80,10 +80,7 @@ function noKey(tool: string, problem: string): HoldfastError {
   });
 }
 
-/**
- * The vendor keys of one session. `incarnation` is its id, distinct from a removed session of the same name.
- * A key is the start of the call key and a suffix that is the same for nearly all calls of the session.
- */
+/** The suffix is the same for nearly all calls of the session, so it is hashed once. */
 export class VendorKeys {
   private readonly incarnation: string;
   private readonly usualSuffix: string;
@@ -93,10 +90,7 @@ export class VendorKeys {
     this.usualSuffix = suffixOf(incarnation, 0, null);
   }
 
-  /**
-   * `again` is the completed call that a `write` repeats after another write. Writing v1, v2, v1 is three
-   * writes, also for a vendor that remembers keys.
-   */
+  /** `again`: the call that a `write` repeats after another one. v1, v2, v1 is three writes. */
   of({ scope, key }: CallKey, failures: number, again: string | null): string {
     const isUsual = scope !== "global" && failures === 0 && again === null;
     const suffix = isUsual
@@ -119,12 +113,10 @@ function hash(parts: readonly string[], json = ""): string {
 }
 
 function wantsAgain(tool: Tool, raw: Json): boolean {
-  if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return false;
-  const why = (raw as { readonly againBecause?: Json }).againBecause;
+  const { againBecause: why } = (tool.repeatable ? Object(raw) : {}) as { readonly againBecause?: Json };
   return typeof why === "string" && why.trim() !== "";
 }
 
-/** Removes `againBecause`, which neither the tool's schema nor the key should see. */
 export function withoutReason(tool: Tool, raw: Json): Json {
   if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return raw;
   const { againBecause: _reason, ...args } = raw as { readonly [name: string]: Json };

@@ -88,7 +88,6 @@ export class Ledger {
     return { settled: before.filter((id) => !open.has(id)), open: [...open] };
   }
 
-  /** Runs all calls of the message, wherever an earlier run left them, and appends their results. */
   async run(message: Message, finishing: Finishing): Promise<CallsOutcome> {
     const turn = new Turn(this.context, message, finishing, this.perCall);
     const later = new Set<string>();
@@ -236,7 +235,6 @@ function pendingOf(prepared: ReadyCall | RefusedCall): Pending {
   return { kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared };
 }
 
-/** The calls of one message, on their way to one message of results. */
 class Turn {
   private readonly context: LedgerContext;
   private readonly message: Message;
@@ -262,7 +260,6 @@ class Turn {
     return this.blocks.map(({ id }) => id).filter((id) => openCalls.has(id));
   }
 
-  /** Prepares the calls that are not in the log, in the message's order. */
   prepare(from = 0, pending: Pending[] = []): MaybePromise<Pending[]> {
     for (let at = from; at < this.blocks.length; at++) {
       const block = this.blocks[at] as ToolCallBlock;
@@ -300,7 +297,6 @@ class Turn {
     ];
   }
 
-  /** The results message, if the call that is settled now was the last one missing. */
   readonly closing: Closing = (state, settledNow) => {
     const closing = this.results(state, (id) => id === settledNow);
     return closing.length > 0 ? closing : this.perCall(state);
@@ -318,7 +314,6 @@ class Turn {
     return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
   }
 
-  /** True if the message had no results when this turn began. */
   get wasUnfinished(): boolean {
     return !this.wasFinished && this.blocks.length > 0;
   }

@@ -32,10 +32,9 @@ import type { Tool } from "./tool.ts";
 import { canCheckPresumed, checkPresumed } from "./verify.ts";
 import { sleep } from "./waiting.ts";
 
-/** Drafts that close the message if `settledNow` was its last open call. They join that call's commit. */
+/** Drafts that close the message if `settledNow` was its last open call. */
 export type Closing = (state: SessionState, settledNow: string) => readonly Draft[];
 
-/** One attempt, with the number it was started under. The state may have a newer attempt by now. */
 export interface Attempt {
   readonly id: string;
   readonly attempt: number;
@@ -101,11 +100,7 @@ async function startAttempt(context: LedgerContext, start: Start): Promise<Outco
   return outcome;
 }
 
-/**
- * The last check before an effect: the lease under which the intent is durable must still be ours. False if
- * the store has to be asked first. Nothing is awaited between this check and the effect, so a process that is
- * stopped at the start of one call checks again before the next.
- */
+/** Is the lease still ours? False: ask the store first. Nothing is awaited between this and the effect. */
 function mayStart(context: LedgerContext): boolean {
   if (!context.journal.leases.isSurelyHeld(context.own.lease)) return false;
   context.stop.throwIfAborted();
@@ -196,7 +191,6 @@ function withRetries<Result>(stop: AbortSignal, write: () => MaybePromise<Result
   return answer instanceof Promise ? answer.catch(retry) : answer;
 }
 
-/** Records the answer of an attempt that was given up, without the lease. */
 function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
   const watching = late
     .then(async (outcome) => {
@@ -216,7 +210,6 @@ function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>)
   context.attempts.track(run.id, watching);
 }
 
-/** True for a presumed failure that `verify` or a retry under the same key can still check. */
 function isWorthChecking(context: LedgerContext, run: Attempt, outcome: Outcome): outcome is Failed {
   const tool = context.tools.get(run.tool);
   const call = context.own.state.calls.get(run.id);

@@ -41,7 +41,7 @@ import { failureMarksOf } from "./failure-marks.ts";
 import { withoutReason } from "./keys.ts";
 import { attemptOf, type Closing, recordOutcome, startAndRecord } from "./recording.ts";
 import { type Tool, validate } from "./tool.ts";
-import { askVerify } from "./verify.ts";
+import { askVerify, type Question } from "./verify.ts";
 import { sleep, withTimeout } from "./waiting.ts";
 
 const ATTEMPTS_PER_RUN = 3;
@@ -101,14 +101,9 @@ async function nextStep(
   return withoutVerify(step, call.why ?? "its outcome is unknown", []);
 }
 
-interface Settling {
-  readonly context: LedgerContext;
-  readonly call: Call;
-  readonly tool: Tool;
-  readonly args: unknown;
+interface Settling extends Question {
   readonly closing: Closing;
   readonly retries: number;
-  /** The rest of the time to wait in place. */
   readonly patience: { leftMs: number };
 }
 
@@ -128,7 +123,6 @@ function waitForTool(context: LedgerContext, call: Call, problem: string): Promi
   return askPerson(context, call, doubt + problem, [], { lacks: "tool" });
 }
 
-/** True if the call waits only because another program did not have the tool, and this one has it. */
 async function hasToolAgain(context: LedgerContext, call: Call): Promise<boolean> {
   const tool = call.lacksTool ? context.tools.get(call.tool) : undefined;
   return tool !== undefined && !("problem" in (await validate(tool.input, withoutReason(tool, call.args))));
@@ -256,7 +250,6 @@ async function withoutVerify(step: Settling, why: string, learnt: readonly Draft
   return "again";
 }
 
-/** A retry under the same key is safe while the vendor remembers the key. */
 function mayRepeat(tool: Tool, call: Call, now: number): boolean {
   if (tool.idempotent === undefined) return false;
   if (tool.idempotent === true) return true;
@@ -297,12 +290,10 @@ function issueAgain(call: Call, attempt: number, token: number): Draft {
   return draftIssued({ ...of, attempt, token });
 }
 
-function verified(
-  call: Call,
-  answer: VerifyAnswer,
-  more: { detail?: string; againAt?: number; settled?: true } = {},
-): Draft {
-  return { type: "call.verified", data: { callId: call.id, attempt: call.attempt, answer, ...more } };
+type Learnt = { detail?: string; againAt?: number; settled?: true };
+
+function verified({ id: callId, attempt }: Call, answer: VerifyAnswer, more: Learnt = {}): Draft {
+  return { type: "call.verified", data: { callId, attempt, answer, ...more } };
 }
 
 /** Commits only if the call is still as seen: a person or a late answer may have come first. False if not. */

@@ -36,10 +36,7 @@ export interface ToolSpec<Args, Result> {
   /** The name the model calls. If you rename a tool, its open calls wait for a person. */
   readonly name: string;
   readonly description: string;
-  /**
-   * Any Standard Schema (zod, valibot, arktype …), e.g. `z.object({ order: z.string() })`. `execute` gets its
-   * output. Input that it rejects is a failed call, which the model sees; the tool does not run.
-   */
+  /** Any Standard Schema, e.g. `z.object({ order: z.string() })`. Input that it rejects is a failed call. */
   readonly input: StandardSchema<unknown, Args>;
   /** Checks the result. The effect has happened by then, so a mismatch is only noted with the call. */
   readonly output?: StandardSchema<unknown, Result>;
@@ -55,10 +52,7 @@ export interface ToolSpec<Args, Result> {
   readonly dedupe?: Dedupe<Args>;
   /** A retry with the same `key` is safe: always (`true`), or for `{ forMs: 86_400_000 }`. */
   readonly idempotent?: true | { readonly forMs: number };
-  /**
-   * Limits an attempt, e.g. `30_000`: then its signal aborts and its outcome is unknown. A later answer is
-   * recorded all the same. No limit unless set. Also limits `verify` (60 s unless set).
-   */
+  /** Limits an attempt, e.g. `30_000`: then its outcome is unknown. Also limits `verify` (default 60 s). */
   readonly timeoutMs?: number;
   /** Nothing sent can take effect after this time, e.g. `60_000`: then the tool runs again after `notYet`. */
   readonly settleMs?: number;
@@ -123,11 +117,7 @@ export interface ExecuteContext {
   readonly attempt: number;
   /** Aborts on timeout, when the session is cancelled, and when another process has taken over. */
   readonly signal: AbortSignal;
-  /**
-   * Opens the session of a sub-agent that works for this call, the same one for every attempt. `budget`
-   * limits what it may spend of its parent's budget, e.g. `{ usd: 1 }`; all of it unless set. `agentTool`
-   * does this for you.
-   */
+  /** Opens this call's sub-agent. `budget` limits what it may spend of its parent's. See `agentTool`. */
   child(budget?: Amounts): Promise<ChildSession>;
 }
 

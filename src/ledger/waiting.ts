@@ -1,8 +1,11 @@
 /** Timers that end at once when the run is stopped, and leave nothing behind. */
 
+/** A longer timer fires at once. */
+export const TIMER_LIMIT_MS = 2 ** 31 - 1;
+
 export function sleep(ms: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(finish, Math.min(ms, 2 ** 31 - 1));
+    const timer = setTimeout(finish, Math.min(ms, TIMER_LIMIT_MS));
     function finish(): void {
       stop.removeEventListener("abort", aborted);
       resolve();

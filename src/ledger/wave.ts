@@ -55,14 +55,13 @@ import { type CallKey, callKey, withoutReason } from "./keys.ts";
 import { attemptOf, type Closing, startAndRecord } from "./recording.ts";
 import { type Tool, validate } from "./tool.ts";
 
-/** A call that can start: this program has its tool, and the tool's schema accepts its input. */
+/** This program has its tool, and the tool's schema accepts its input. */
 export interface ReadyCall {
   readonly callId: string;
   /** Null for a direct call, which belongs to no message. */
   readonly messageId: string | null;
   readonly tool: Tool;
   readonly raw: Json;
-  /** As the tool's schema returned them. */
   readonly args: unknown;
   readonly key: CallKey;
 }
@@ -125,7 +124,6 @@ export function prepareCall(
 
 // ---- Issue: one commit for the whole wave.
 
-/** Issues, repeats, fails or defers every call in one commit, unless another session has a key. */
 export function issueWave(
   context: LedgerContext,
   wave: readonly ReadyCall[],
@@ -191,8 +189,7 @@ function decideWave(
       latestEffect = call.callId;
       started.push(call);
       const failed = Math.max(state.failures.get(key) ?? 0, failures.get(key) ?? 0);
-      // After a failure that proved nothing, the vendor must see the same key again. For a global key the
-      // failure marks of all sessions decide that (`failure-marks.ts`), not this session's state.
+      // The vendor must see a doubted key again. For a global key the marks of all sessions decide.
       const doubtedKey = scope === "global" ? undefined : state.doubted.get(key)?.vendorKey;
       const vendorKey = doubtedKey ?? context.vendorKeys.of(call.key, failed, holder?.id ?? null);
       events.push(draftFirstAttempt(context, call, failed, vendorKey));
@@ -204,10 +201,7 @@ function decideWave(
   return { events, result: { started, repeated, deferred, switchedOff } };
 }
 
-/**
- * A completed `mutate` is repeated whenever its key comes again. A `write` sets a state: it is a repeat only
- * while no other effect came after it. Otherwise v1, v2, v1 would end with v2.
- */
+/** A `write` is a repeat only while no other effect came after it: v1, v2, v1 must not end with v2. */
 function isRepeat(tool: Tool, holder: Call, latestEffect: string | null): boolean {
   if (holder.status !== "completed") return false;
   return tool.effect !== "write" || holder.id === latestEffect;
@@ -254,14 +248,11 @@ export function runIssued(context: LedgerContext, call: ReadyCall, closing: Clos
   return startAndRecord(context, { run, vendorKey, tool: call.tool, args: call.args, closing });
 }
 
-// ---- Global keys: the same operation runs once over all sessions, so the outcome is read from the other
-// session.
+// ---- Global keys: the same operation runs once over all sessions
 
-/** The open call of another session that holds a global key. */
 export interface Blocker {
   readonly session: string;
   readonly callId: string;
-  /** True if it waits for a person. */
   readonly person: boolean;
 }
 
@@ -323,23 +314,13 @@ async function findHolder(journal: Journal, by: ClaimHolder, key: string): Promi
 
 function draftFirstAttempt(
   context: LedgerContext,
-  { callId, messageId, tool, raw, key }: ReadyCall,
+  { callId, messageId, tool, raw: args, key: { scope, key } }: ReadyCall,
   failures: number,
   vendorKey: string,
 ): Draft {
-  return draftIssued({
-    callId,
-    messageId,
-    tool: tool.name,
-    effect: tool.effect,
-    scope: key.scope,
-    args: raw,
-    key: key.key,
-    vendorKey,
-    failures,
-    attempt: 1,
-    token: context.own.lease.token,
-  });
+  const { name, effect } = tool;
+  const of = { callId, messageId, tool: name, effect, scope, args, key, vendorKey, failures };
+  return draftIssued({ ...of, attempt: 1, token: context.own.lease.token });
 }
 
 function draftRepeated(
@@ -357,8 +338,6 @@ function draftRepeated(
 }
 
 function draftRefused({ callId, messageId, tool, raw: args, by, error }: RefusedCall): Draft {
-  return {
-    type: "call.failed",
-    data: { callId, attempt: 0, error: { message: error }, by, messageId, tool, args },
-  };
+  const data = { callId, attempt: 0, error: { message: error }, by, messageId, tool, args };
+  return { type: "call.failed", data };
 }

@@ -20,7 +20,6 @@ export function undecidedCalls(state: SessionState): Call[] {
   return openCallsOf(state).filter(({ status, granted }) => status !== "waiting" && !granted);
 }
 
-/** Lets the calls that are still in doubt wait for a person. */
 export function escalateToPerson(calls: Iterable<Call>, why: string = SESSION_ENDED): Draft[] {
   return [...calls].flatMap(({ id: callId, status, attempt }): Draft[] => {
     if (!isOpen(status) || status === "waiting") return [];
@@ -32,10 +31,7 @@ export function escalateToPerson(calls: Iterable<Call>, why: string = SESSION_EN
 /** Called with a lease that a dead process probably left. `found` is the lease before the take. */
 export type OnCrash = (lease: Lease, by: string, found: LeaseRow | null) => Promise<void>;
 
-/**
- * Takes the lease of a session without a living owner, on behalf of a person. Looks at the lease first: if
- * the answer to the take gets lost and the store is asked again, only that look knows the previous holder.
- */
+/** The look before the take knows the previous holder, even if the answer to the take gets lost. */
 export async function takeFromDead(
   journal: Journal,
   stream: string,

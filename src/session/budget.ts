@@ -72,10 +72,7 @@ export async function reserveForChild(
   });
 }
 
-/**
- * Replaces the reservation by the real spending. Must precede the call's outcome in its commit: the outcome
- * counts a whole open reservation as spent.
- */
+/** Must precede the call's outcome in its commit, which counts a whole open reservation as spent. */
 export function draftChildSpent(budget: Budget, callId: string, spent: Amounts): Draft {
   const id = childReservation(callId);
   if (Object.hasOwn(budget.reserved, id)) return { type: "budget.settled", data: { id, spent } };

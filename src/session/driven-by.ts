@@ -30,28 +30,27 @@ interface Opened {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/**
- * True if the session's parent or the stream it serves will read it again. Without its record they would
- * repeat what it has done. Reads only the first event.
- */
+/** Without the record of such a session its parent, or the stream it serves, would repeat what it did. */
 export async function isReferenced(journal: Journal, id: string): Promise<boolean> {
   for await (const [, { type, data }] of journal.events(streamName("session", id), 0, 1)) {
     if (type !== "session.opened") return false;
     const { parent, metadata } = data as Opened;
-    if (parent && (await servesOpenCall(journal, id, parent))) return true;
+    if (parent && (await parentWithOpenCall(journal, id, parent))) return true;
     const served = metadata?.[SERVES_STREAM];
     return typeof served === "string" && (await journal.row(served)).state !== "gone";
   }
   return false;
 }
 
-async function servesOpenCall(
+/** The parent of a sub-agent, if the call that the sub-agent works for is open. */
+export async function parentWithOpenCall(
   journal: Journal,
   id: string,
   parent: NonNullable<Opened["parent"]>,
-): Promise<boolean> {
+) {
   const { row, head, state } = await journal.load(sessionKind, parent.session);
   const call = state.calls.get(parent.callId);
-  if (row.state === "gone" || !call || !isOpen(call.status)) return false;
-  return childId(incarnationOf(parent.session, head.generation), call.id) === id;
+  if (row.state === "gone" || !call || !isOpen(call.status)) return null;
+  const isChild = childId(incarnationOf(parent.session, head.generation), call.id) === id;
+  return isChild ? { row, state } : null;
 }

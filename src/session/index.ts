@@ -2,7 +2,7 @@ export { reactivate } from "../model/session/index.ts";
 export { escalateToPerson, undecidedCalls } from "./abandoned.ts";
 export { type AgentToolResult, type AgentToolSpec, agentTool } from "./agent-tool.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";
-export { drivenBy, drivenByMetadata } from "./driven-by.ts";
+export { drivenBy, drivenByMetadata, parentWithOpenCall } from "./driven-by.ts";
 export { type MessageInput, readMessage, withUniqueCallIds } from "./messages.ts";
 export { type Answer, type OpenCall, OpenCalls, type Resolved } from "./open-calls.ts";
 export { openSession, type SessionOptions } from "./opening.ts";

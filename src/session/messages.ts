@@ -106,10 +106,7 @@ function mustBeFinished(id: string, state: SessionState): void {
   });
 }
 
-/**
- * Makes the message's call ids unique in the session. Some providers restart their ids in every answer
- * (`call_0`, `call_1`), but in the log an id means one call for good. A used id gets the message's id added.
- */
+/** Some providers restart their ids in every answer (`call_0`). In the log an id means one call for good. */
 export function withUniqueCallIds(draft: MessageDraft, state: SessionState): MessageDraft {
   const { message } = draft.data;
   if (areAllNew(message, state)) return draft;

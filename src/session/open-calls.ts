@@ -76,10 +76,7 @@ export class OpenCalls {
     this.onCrash = onCrash;
   }
 
-  /**
-   * Lists open calls of all sessions, oldest first. A page has 50 calls unless `limit` is set; pass `cursor`
-   * to get the next one. The arguments are only in the sessions, so every session on the page is read once.
-   */
+  /** Open calls of all sessions, oldest first, 50 to a page unless `limit` is set. Pass `cursor` for more. */
   async list(
     options: { limit?: number; cursor?: string } = {},
   ): Promise<{ calls: OpenCall[]; cursor: string | null }> {
@@ -184,7 +181,7 @@ export class OpenCalls {
     return asked.status === "waiting" ? settle(null) : this.withLease(log, asked, answer.by, settle);
   }
 
-  /** The lease fences the previous holder: if that process wakes up, it starts nothing beside this answer. */
+  /** Fences the previous holder: if it wakes up, it starts nothing beside this answer. */
   private async withLease<Result>(
     log: Log<SessionState>,
     call: Call,

@@ -2,11 +2,8 @@
  * Prompts and their answers.
  *
  * The answer to a prompt is the first final assistant message after it. For a prompt with an id that answer
- * stays the same for good: a later run with the same id returns it without asking the model.
- *
- * The transcript shows it until the transcript is edited: compacted, or a message shortened or removed.
- * From then on only the log knows what was said. The log is read from its start, once at the beginning of the
- * prompt's run.
+ * stays the same for good: a later run with the same id returns it without asking the model. After the
+ * transcript was edited, only the log knows it, and is read from its start.
  *
  * A run answers everything that is said to it until it ends: its own prompt, queued ones, and messages that
  * arrive while the model works. Together they are one exchange. The next exchange starts with a prompt that
@@ -44,7 +41,6 @@ export function nameRepeatedPrompt(counts: Map<string, number>, text: string): P
   return { id: `prompt-${sha256(text).slice(0, 16)}-${count}`, text };
 }
 
-/** User messages since the last final answer. */
 export function unansweredPrompts(messages: readonly Message[]): readonly Message[] {
   return messages.slice(messages.findLastIndex(isFinal) + 1).filter(isPrompt);
 }
@@ -54,7 +50,6 @@ function isPrompt(message: Message): boolean {
   return message.role === "user" && message.meta?.["holdfast"] === undefined;
 }
 
-/** True for an assistant message without tool calls. */
 export function isFinal(message: Message): boolean {
   return message.role === "assistant" && toolCalls(message).length === 0;
 }
@@ -107,7 +102,6 @@ export function promptTextChanged(
 // ---- The record of a prompt with an id
 
 export interface PromptRecord {
-  /** The prompt's text when it was first put. */
   readonly text: string;
   readonly answer: Message | null;
   /** Unanswered messages: of the prompt's own exchange, of a later one, or none. */
@@ -140,7 +134,6 @@ class PromptHistory {
   private readonly state = sessionKind.initial();
   private text: string | null = null;
   private answer: Message | null = null;
-  /** Ids of the prompts of the latest exchange. */
   private exchange = new Set<string>();
   /** Ids of all prompts that were ever queued. */
   private readonly queued = new Set<string>();

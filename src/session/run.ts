@@ -31,6 +31,7 @@ import {
   messageText,
   reactivate,
   reactivation,
+  type SessionState,
   toolCalls,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
@@ -63,11 +64,10 @@ import {
   type WaitingCall,
 } from "./run-options.ts";
 import { PATIENCE_MS, type SessionCore } from "./session-core.ts";
-import { Cadence } from "./versions.ts";
+import { type CadenceOption, checkpointDraft, isCheckpointDue } from "./versions.ts";
 
 const LOOP = { warnAt: 5, stopAt: 10 };
 
-/** Runs the loop once all earlier runs of the session have ended. */
 export function startRun(session: SessionCore, options: RunOptions): Promise<RunResult> {
   if (isWithinRunOf(session)) return Promise.reject(nestedRun(session.id));
   try {
@@ -111,7 +111,7 @@ class Run {
   private readonly options: RunOptions;
   private readonly cancelled = new AbortController();
   private readonly stop: AbortSignal;
-  private readonly cadence: Cadence;
+  private readonly cadence: CadenceOption;
   private readonly replayed: string[] = [];
   private readonly startedAt = performance.now();
   private turns = 0;
@@ -128,7 +128,7 @@ class Run {
     this.options = options;
     const signals = [session.stop, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
     this.stop = AbortSignal.any(signals);
-    this.cadence = new Cadence(options.cadence ?? "turn", session.journal.now);
+    this.cadence = options.cadence ?? "turn";
     this.stopWatching = watchForCancel(session, this.cancelled);
   }
 
@@ -167,7 +167,7 @@ class Run {
     return null;
   }
 
-  /** The result, if the prompt is answered and nothing else is unanswered. Null if there is work to do. */
+  /** Null if there is work to do: the prompt, or something else that is unanswered. */
   private async recordedAnswer(): Promise<RunResult | null> {
     const { prompt } = this.options;
     if (typeof prompt !== "object") return null;
@@ -188,10 +188,7 @@ class Run {
     return unanswered === "own" || (unanswered === null && prompts.length > 0 && openCalls.size === 0);
   }
 
-  /**
-   * Appends the prompt, unless an unanswered one with the same words is there to resume. If open calls stand
-   * in the way, returns the result of the run: an answer that does not follow the prompt would be none.
-   */
+  /** If open calls stand in the way, returns the result: an answer must follow its prompt. */
   private async appendPrompt(): Promise<RunResult | null> {
     const { prompt } = this.options;
     if (prompt === undefined) return null;
@@ -221,7 +218,7 @@ class Run {
       this.emit({ type: "loop", ...repeated });
       return this.result("paused", "loop");
     }
-    const outcome = await this.ledger().run(message, (state) => this.cadence.afterTurn(state));
+    const outcome = await this.ledger().run(message, (state) => this.checkpoint(state));
     if (!outcome.done) return this.result("waiting", "calls", "", outcome.blocked);
     if (stopLoops && repeated.count >= loop.warnAt) await this.warnModel(message, repeated);
     return null;
@@ -236,7 +233,6 @@ class Run {
     await this.session.append([{ id, role: "user", text, meta: { holdfast: "loop" } }]);
   }
 
-  /** Makes one model call, unless the conversation is complete or a limit is reached. */
   private async nextTurn(): Promise<RunResult | null> {
     mustNotBeCancelled(this.session.id, this.session.state);
     await this.appendQueuedPrompts();
@@ -246,7 +242,8 @@ class Run {
     if (!last || last.role === "assistant") return this.finished(last);
     const pause = this.pauseReason();
     if (pause) return this.result("paused", pause);
-    await this.reactivate();
+    // An active session: a supervisor notices if it dies, and it is not pruned as ended.
+    if (this.session.state.status !== "active") await this.session.writeEvents(reactivation);
     const reservation = await this.reserve();
     if (reservation === "exceeded") return this.result("paused", "budget");
     this.turns++;
@@ -272,7 +269,9 @@ class Run {
     const { own, journal } = this.session;
     if (typeof prompt !== "object") {
       if (last) return last;
-      throw nothingToAnswer(this.session.id);
+      throw new HoldfastError("INPUT_INVALID", `session ${this.session.id} has no message to answer`, {
+        hint: "Pass a prompt to run(), or append a user message first.",
+      });
     }
     this.answer ??= (await promptRecord(journal, own.log, prompt.id))?.answer ?? null;
     if (!this.answer) await this.putPromptAgain(prompt.id, prompt.text);
@@ -284,12 +283,6 @@ class Run {
     const drafted = readMessage({ id, role: "user", text }, journal.now(), () => journal.newId());
     const { message } = drafted.data;
     await this.session.writeEvents((state) => reactivate(state, [putAgain(state, message)]));
-  }
-
-  /** Makes an ended session active: a supervisor notices if it dies, and it is not pruned as ended. */
-  private async reactivate(): Promise<void> {
-    if (this.session.state.status === "active") return;
-    await this.session.writeEvents(reactivation);
   }
 
   private pauseReason(): string | null {
@@ -310,10 +303,7 @@ class Run {
     });
   }
 
-  /**
-   * Reserves the cost of the next model call. Null if the session has no limits, which saves the commit.
-   * Looks again before it returns `exceeded`, because the limit may have been raised.
-   */
+  /** Null without limits, which saves the commit. Looks again before `exceeded`, since limits are raised. */
   private async reserve(isRefreshed = false): Promise<string | null | "exceeded"> {
     if (Object.keys(this.session.state.budget.limit).length === 0) return null;
     const id = this.session.journal.newId();
@@ -366,7 +356,7 @@ class Run {
       if (final) events.push(...moveAfterAnswer(state, this.lastSent));
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });
-      if (final) events.push(...this.cadence.afterTurn(state, 1));
+      if (final) events.push(...this.checkpoint(state, 1));
       return events;
     });
     this.lastAppended = drafted.data.message.id;
@@ -388,7 +378,7 @@ class Run {
     const leftMs = deadlineMs === undefined ? patienceMs : Math.max(0, deadlineMs - spentMs);
     return this.session.ledger(this.options.tools ?? [], {
       signal: this.stop,
-      perCall: (state) => this.cadence.afterCall(state),
+      perCall: (state) => (this.cadence === "call" ? [checkpointDraft(state, true)] : []),
       ...(parallel !== undefined && { parallel }),
       patienceMs: Math.min(patienceMs, leftMs),
       on: (progress) => {
@@ -396,6 +386,11 @@ class Run {
         this.emit(progress);
       },
     });
+  }
+
+  private checkpoint(state: SessionState, pending: 0 | 1 = 0): readonly Draft[] {
+    const isDue = isCheckpointDue(this.cadence, state, this.session.journal.now(), pending);
+    return isDue ? [checkpointDraft(state, true)] : [];
   }
 
   private emit(progress: RunProgress): void {
@@ -478,8 +473,7 @@ function watchForCancel(session: SessionCore, cancelled: AbortController): () =>
   };
 }
 
-// ---- Nested runs. A run waits for its tools, and a second run of the session waits for the first. A tool
-// that awaits such a second run would wait forever, so that run is rejected.
+// ---- Nested runs: a tool that awaits a second run of its session would wait forever.
 
 interface ActiveRun {
   readonly session: SessionCore;
@@ -519,12 +513,6 @@ function nestedRun(session: string): HoldfastError {
   const otherwise = "For a sub-agent use agentTool(). sessions.prompt() queues a message.";
   const hint = `Call it when that run has ended. ${otherwise}`;
   return new HoldfastError("INPUT_INVALID", `session ${session}: ${problem}`, { hint, data: { session } });
-}
-
-function nothingToAnswer(id: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `session ${id} has no message to answer`, {
-    hint: "Pass a prompt to run(), or append a user message first.",
-  });
 }
 
 function badUsage(id: string, units: readonly string[]): HoldfastError {

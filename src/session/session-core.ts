@@ -86,7 +86,7 @@ export class SessionCore {
   /** Aborts when another process takes over, and when this handle is closed. */
   readonly stop: AbortSignal;
   latestRun: Promise<unknown> = Promise.resolve();
-  /** Set for a sub-agent: how often its program has put each prompt. See `nameRepeatedPrompt`. */
+  /** Only for a sub-agent. See `nameRepeatedPrompt`. */
   promptCounts: Map<string, number> | null = null;
   private readonly parts: SessionParts;
   private readonly stopping = new AbortController();
@@ -297,19 +297,13 @@ const releasedBy = new WeakMap<Journal, Map<string, ReleasedCalls>>();
 /** Includes the attempt: a later one was in flight until it was lost itself. */
 const keyOf = ({ id, attempt }: Call): string => `${attempt} ${id}`;
 
-/**
- * The time since which a call of unknown outcome cannot be started any more. `settleMs` counts from it: from
- * the takeover by this process, on the steady clock. A process that releases a session and takes it again,
- * without another owner in between, keeps counting. Otherwise a supervisor that looks in for a moment would
- * never see `settleMs` pass.
- */
+/** Counts `settleMs` from the takeover, also if this process releases the session and takes it again. */
 class LostCalls {
   private readonly journal: Journal;
   private readonly incarnation: string;
   private readonly token: number;
   private readonly known = new Map<string, { lostAt: number | null; since: number }>();
 
-  /** `calls` are open when the session is taken under the lease with this token. */
   constructor(journal: Journal, incarnation: string, token: number, calls: readonly Call[]) {
     this.journal = journal;
     this.incarnation = incarnation;
@@ -331,7 +325,6 @@ class LostCalls {
     return since;
   }
 
-  /** Keeps the times while the session is released with these calls open. */
   release(calls: readonly Call[]): void {
     const lost = calls.filter(({ status, doubt }) => status === "unknown" && doubt !== null);
     if (lost.length === 0) return;

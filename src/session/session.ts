@@ -200,10 +200,7 @@ export class Session {
     return this.core.duringCommit(() => runDirectCall(this.core, direct));
   }
 
-  /**
-   * Settles the calls an earlier process left without an outcome, as far as these tools can. `isMeant` limits
-   * it: `(call) => call.tool === "charge"`.
-   */
+  /** Settles calls left without an outcome. `isMeant` limits it: `({ tool }) => tool === "charge"`. */
   settle(
     tools: readonly Tool[],
     isMeant: (call: Call) => boolean = () => true,

@@ -102,12 +102,15 @@ const PRUNE_OPTIONS = {
  */
 export class Sessions {
   private readonly journal: Journal;
-  private readonly companions: readonly string[];
+  private readonly retention: {
+    readonly isNeeded: (id: string) => Promise<boolean>;
+    readonly companions: readonly string[];
+  };
 
   /** `companions`: kinds of streams that integrations keep under a session's id, removed with it. */
   constructor(journal: Journal, companions: readonly string[] = []) {
     this.journal = journal;
-    this.companions = companions;
+    this.retention = { isNeeded: (id) => isReferenced(journal, id), companions };
   }
 
   /** Lists sessions, latest change first: `list({ goal: "checkout" })`. Pass `cursor` for more. */
@@ -118,15 +121,15 @@ export class Sessions {
     const { limit = 50, ...rest } = filter;
     const page = await this.journal.list<"streams">({ of: "streams", kind: "session", limit, ...rest });
     const now = this.journal.now();
-    const sessions = page.rows.map((row) => ({
-      id: streamId(row.stream),
-      status: (row.facets.status ?? "active") as SessionStatus,
-      title: row.facets.title,
-      goal: row.facets.goal,
-      createdAt: new Date(row.createdAt),
-      updatedAt: new Date(row.updatedAt),
-      openCalls: row.facets.openCalls,
-      stale: row.facets.expiresAt !== null && row.facets.expiresAt < now,
+    const sessions = page.rows.map(({ stream, createdAt, updatedAt, facets }) => ({
+      id: streamId(stream),
+      status: (facets.status ?? "active") as SessionStatus,
+      title: facets.title,
+      goal: facets.goal,
+      createdAt: new Date(createdAt),
+      updatedAt: new Date(updatedAt),
+      openCalls: facets.openCalls,
+      stale: facets.expiresAt !== null && facets.expiresAt < now,
     }));
     return { sessions, cursor: page.cursor };
   }
@@ -186,30 +189,19 @@ export class Sessions {
     const prepare = async (): Promise<void> => {
       isHeld = await this.journal.leases.isHeld(streamName("session", id));
     };
-    const log = await this.speak(
-      id,
-      (state, isSame) => cancellation(state, spoken, !isHeld && isSame),
-      prepare,
-    );
+    const say = (state: SessionState, isSame: boolean) => cancellation(state, spoken, !isHeld && isSame);
+    const log = await this.speak(id, say, prepare);
     await cancelChildren(this.journal, incarnationOf(id, log.head.generation), log.state, spoken);
   }
 
-  /**
-   * Releases a session that is left alone because its workers kept dying or because it is stale. A supervisor
-   * may start the next worker, and it can be opened again.
-   */
+  /** Lets a session go on that was left alone because its workers kept dying or because it is stale. */
   async retry(id: string, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.retry", spoken);
     await this.speak(id, (state) => {
       if (state.status !== "active") {
-        throw new HoldfastError(
-          "SESSION_ENDED",
-          `session ${id} is ${state.status}: there is nothing to retry`,
-          {
-            hint: "Nothing was changed. Call session.reopen() in its agent to make it active again.",
-            data: { session: id },
-          },
-        );
+        const problem = `session ${id} is ${state.status}: there is nothing to retry`;
+        const hint = "Nothing was changed. Call session.reopen() in its agent to make it active again.";
+        throw new HoldfastError("SESSION_ENDED", problem, { hint, data: { session: id } });
       }
       return [{ type: "session.status", data: { status: "active", why: spoken.why ?? null, by: spoken.by } }];
     });
@@ -256,10 +248,10 @@ export class Sessions {
     mustSpeak("sessions.raiseBudget", spoken);
     mustBeAmounts("limits", limits);
     await this.speak(id, ({ budget }) => {
-      const raised = BUDGET_UNITS.filter(
-        (unit) => (limits[unit] ?? 0) > (budget.limit[unit] ?? Number.POSITIVE_INFINITY),
-      );
-      const data = { limits: Object.fromEntries(raised.map((unit) => [unit, limits[unit]])), by: spoken.by };
+      const isRaised = (unit: (typeof BUDGET_UNITS)[number]) =>
+        (limits[unit] ?? 0) > (budget.limit[unit] ?? Number.POSITIVE_INFINITY);
+      const raised = BUDGET_UNITS.filter(isRaised).map((unit) => [unit, limits[unit]]);
+      const data = { limits: Object.fromEntries(raised), by: spoken.by };
       return raised.length === 0 ? [] : [{ type: "budget.limited", data }];
     });
   }
@@ -280,19 +272,13 @@ export class Sessions {
   }): Promise<PruneReport> {
     checkOptions("sessions.prune", options, PRUNE_OPTIONS);
     const { olderThanMs, ...rest } = options;
-    const updatedBefore =
-      olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };
-    const how = { isNeeded: this.isNeeded, companions: this.companions };
-    return this.journal.prune({ kind: "session", ...rest, ...updatedBefore, ...how });
+    const since = olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };
+    return this.journal.prune({ kind: "session", ...rest, ...since, ...this.retention });
   }
 
-  /**
-   * Removes a session for privacy, with all forks that share its past and the conversations that integrations
-   * store for them, and overwrites the bytes.
-   */
+  /** Removes a session for privacy, with its forks and what integrations store; overwrites the bytes. */
   async erase(id: string): Promise<void> {
-    const how = { erase: true, isNeeded: this.isNeeded, companions: this.companions } as const;
-    const result = await this.journal.remove(streamName("session", id), how);
+    const result = await this.journal.remove(streamName("session", id), { erase: true, ...this.retention });
     if (result === "removed") return;
     if (result === "gone") throw noSession(id, this.journal.store.address);
     const isNeeded = result === "needed" ? "what it works for is not finished" : null;
@@ -301,8 +287,6 @@ export class Sessions {
       hint: "Cancel it or settle its calls, then erase it again.",
     });
   }
-
-  private readonly isNeeded = (id: string): Promise<boolean> => isReferenced(this.journal, id);
 
   /** Appends without the lease; decides again on a conflict. `prepare` runs before the decision. */
   private async speak(

@@ -110,7 +110,6 @@ export async function stopSubAgent(stop: Stop, incarnation: string, callId: stri
   }
 }
 
-/** Spending of sub-agents, by the id of the call that each works for. */
 type SpentBelow = ReadonlyMap<string, Amounts>;
 
 async function stopSubAgentsOf(stop: Stop, incarnation: string, state: SessionState): Promise<SpentBelow> {

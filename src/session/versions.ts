@@ -23,31 +23,13 @@ import type { Draft } from "../model/stream/index.ts";
  */
 export type CadenceOption = "turn" | "call" | { readonly turns: number } | { readonly seconds: number };
 
-export class Cadence {
-  private readonly option: CadenceOption;
-  private readonly now: () => number;
-
-  constructor(option: CadenceOption, now: () => number) {
-    this.option = option;
-    this.now = now;
-  }
-
-  /** `pending` counts model messages of the same commit that are not in the state yet. */
-  afterTurn(state: SessionState, pending: 0 | 1 = 0): readonly Draft[] {
-    return this.isCheckpointDue(state, pending) ? [checkpointDraft(state, true)] : [];
-  }
-
-  afterCall(state: SessionState): readonly Draft[] {
-    return this.option === "call" ? [checkpointDraft(state, true)] : [];
-  }
-
-  private isCheckpointDue(state: SessionState, pending: number): boolean {
-    if (this.option === "turn" || this.option === "call") return true;
-    const last = state.checkpoints.get(state.version);
-    if ("seconds" in this.option) return !last || this.now() - last.at >= this.option.seconds * 1000;
-    const turns = state.messages.filter((message) => message.role === "assistant").length;
-    return (turns + pending) % this.option.turns === 0;
-  }
+/** `pending` counts model messages of the same commit that are not in the state yet. */
+export function isCheckpointDue(cadence: CadenceOption, state: SessionState, now: number, pending: 0 | 1) {
+  if (cadence === "turn" || cadence === "call") return true;
+  const last = state.checkpoints.get(state.version);
+  if ("seconds" in cadence) return !last || now - last.at >= cadence.seconds * 1000;
+  const turns = state.messages.filter((message) => message.role === "assistant").length;
+  return (turns + pending) % cadence.turns === 0;
 }
 
 /** A session as it was at one checkpoint. */
@@ -126,7 +108,6 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
   return state;
 }
 
-/** The position of a version in the log. A fork finds inherited versions in its shared past. */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
   checkOption(`session ${id}: version`, version, "number");
   const stream = streamName("session", id);

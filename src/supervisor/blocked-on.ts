@@ -13,7 +13,7 @@
 import { allRows, type Journal } from "../journal/index.ts";
 import { streamId } from "../model/names.ts";
 import { isOpen, openCallsOf, type SessionState, sessionKind, toolCalls } from "../model/session/index.ts";
-import { childId, incarnationOf } from "../session/index.ts";
+import { childId, incarnationOf, parentWithOpenCall } from "../session/index.ts";
 import type { StreamRow } from "../store.ts";
 
 type BlockedOn = "person" | "session";
@@ -56,10 +56,7 @@ async function findGlobalBlocker(journal: Journal, member: Member, seen: Set<str
   return found;
 }
 
-/**
- * The session of the goal that a worker wrote to since it was started, and that waits for a person. The log
- * does not say which task a session is for. The worker's own is the one written to last.
- */
+/** The log does not say which task a session is for. The worker's own is the one written to last. */
 export async function sessionWaitingForPerson(
   journal: Journal,
   goal: string,
@@ -90,9 +87,7 @@ export async function withSubAgents(journal: Journal, id: string): Promise<Membe
 /** True for a sub-agent whose call has an outcome, or whose parent was removed, ended or orphaned. */
 export async function isOrphaned(journal: Journal, id: string, { parent }: SessionState): Promise<boolean> {
   if (parent === null) return false;
-  const { state, row } = await journal.load(sessionKind, parent.session);
-  const call = state.calls.get(parent.callId);
-  if (row.state !== "live" || state.status !== "active" || !call || !isOpen(call.status)) return true;
-  if (childId(incarnationOf(parent.session, row.head.generation), call.id) !== id) return true;
-  return isOrphaned(journal, parent.session, state);
+  const found = await parentWithOpenCall(journal, id, parent);
+  if (found?.row.state !== "live" || found.state.status !== "active") return true;
+  return isOrphaned(journal, parent.session, found.state);
 }

@@ -62,10 +62,7 @@ async function markCrashed(context: CrashContext, listed: LeaseRow): Promise<boo
   }
 }
 
-/**
- * Records the crash if the lease was just taken from a process that died; returns whether it was. `listed` is
- * the lease before that, if known.
- */
+/** True if the lease was just taken from a dead process. `listed`: the lease before that, if known. */
 export async function recordCrash(
   context: Omit<CrashContext, "attempt">,
   lease: Lease,
@@ -130,7 +127,6 @@ export async function leasesUnder(journal: Journal, prefix: string): Promise<Map
   return new Map(rows.map((row) => [row.name, row]));
 }
 
-/** True if the lease is held and its holder is not known to be gone. */
 export function isLive(row: LeaseRow | undefined): boolean {
   return row?.holder != null && row.remainingMs > 0 && !seemsGone(row.holder);
 }

@@ -12,11 +12,8 @@
  * far.
  *
  * A call that must be verified again later is left alone until then, because every takeover restarts its
- * `settleMs`.
- *
- * Settling takes as long as the slowest tool, perhaps forever. So sessions are settled in parallel, and a
- * supervisor that sweeps repeatedly waits only a moment for them. The rest goes on in the background and is
- * reported at its end.
+ * `settleMs`. A tool may take forever, so sessions are settled in parallel, and a supervisor that sweeps
+ * repeatedly waits only a moment. The rest goes on in the background and is reported at its end.
  */
 
 import { allRows } from "../journal/index.ts";
@@ -48,17 +45,14 @@ export interface SettleContext extends CrashContext {
   readonly stop: AbortSignal;
   /** Wall clock before which a session is left alone. Kept between sweeps. */
   readonly notBefore: Map<string, { readonly since: number; readonly until: number }>;
-  /** Sessions whose calls are being settled. Kept between sweeps. */
   readonly inProgress: Map<string, Promise<void>>;
-  /** How long a sweep waits for them; null: to their end. */
+  /** How long a sweep waits for them (null: to their end), and the callback for those that take longer. */
   readonly patienceMs: number | null;
-  /** Called when a session is settled that the sweep did not wait for. */
   onLate(): void;
 }
 
 export interface SettleReport {
   readonly settled: readonly { readonly session: string; readonly callId: string }[];
-  /** Sessions whose owner turned out to be dead. */
   readonly crashed: readonly string[];
   readonly open: readonly { readonly note: OpenCallNote; readonly attempt: number }[];
   /** Sessions whose calls were not read: they have an owner, or reading failed. */
@@ -110,7 +104,6 @@ export async function settleInterrupted(
   return { settled, crashed, open, unseen };
 }
 
-/** The sessions that one sweep starts to settle, and their results so far. */
 class Settling {
   readonly begun = new Map<string, Promise<void>>();
   readonly settled: SettleReport["settled"][number][] = [];
@@ -258,10 +251,7 @@ type NoStartReason = typeof STALE | typeof ORPHANED;
 const STALE = "its session is past its time to live";
 const ORPHANED = "the call that its session works for has an outcome already";
 
-/**
- * The age counts from the last activity. A takeover is none: a supervisor that dies right after one would
- * make the session young again. A person's grant is activity: that person has read the session.
- */
+/** A takeover is no activity: a supervisor that dies after one would make the session young again. */
 function isStale(state: SessionState, now: number): boolean {
   if (state.ttlMs === null) return false;
   const hasGrant = openCallsOf(state).some(({ granted }) => granted);
@@ -277,7 +267,6 @@ function lastActivity({ createdAt, messages, prompts, calls, checkpoints }: Sess
   return last;
 }
 
-/** Settles calls as far as `verify` alone can. */
 async function settleByVerifyOnly(
   session: Session,
   tools: readonly Tool[],

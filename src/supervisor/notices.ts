@@ -87,7 +87,6 @@ export class Notices {
     else this.#warn(new Error(`a notice was dropped: ${MAX_IN_FLIGHT} others are still in flight`));
   }
 
-  /** Waits for notices in flight, at most `withinMs`. */
   async settled(withinMs: number): Promise<void> {
     await withTimeout(Promise.allSettled(this.#inFlight), withinMs, new AbortController().signal, null);
   }

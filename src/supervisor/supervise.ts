@@ -45,7 +45,6 @@ export async function noteCrash(
   await recordCrash(context, lease, found ?? undefined);
 }
 
-/** Runs until `signal` aborts. Resolves when workers have ended and leases are released. */
 export async function supervise(journal: Journal, options: SuperviseOptions): Promise<void> {
   mustBeParallel(options.parallel ?? DEFAULTS.parallel);
   const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
@@ -77,7 +76,6 @@ function mustBeParallel(parallel: number): void {
   throw new HoldfastError("INPUT_INVALID", problem, { hint, data: { parallel } });
 }
 
-/** Returns the time at which work that has to wait may be started, if any. */
 async function round(
   sweeper: Sweeper,
   workers: Workers,

@@ -2,9 +2,8 @@
  * One sweep over everything: sessions, then goals, then calls.
  *
  * Sessions come first, so that a crash is recorded with what its lease shows before the session's tasks are
- * reset. Each finding is handled separately: an error in one goal or session is reported, and the others are
- * still handled. Between sweeps only memories of what was reported are kept, so a supervisor that restarts
- * loses nothing.
+ * reset. An error in one goal or session is reported, and the others are still handled. Between sweeps only
+ * memories of what was reported are kept, so a supervisor that restarts loses nothing.
  */
 
 import { hostname } from "node:os";
@@ -43,7 +42,6 @@ export class Sweeper {
   readonly #notBefore: SettleContext["notBefore"] = new Map();
   readonly #unmarked: CrashContext["unmarked"] = new Map();
   readonly #reported = new Set<string>();
-  /** Open calls that were reported, by the report's content, with their session. */
   readonly #reportedCalls = new Map<string, string>();
   readonly #settling: SettleContext["inProgress"] = new Map();
   readonly #ending = new AbortController();
@@ -82,19 +80,8 @@ export class Sweeper {
 
   async sweep(): Promise<SweepReport> {
     const errors: SweepReport["errors"][number][] = [];
-    const attempt: Attempt = async (doing, act, fallback) => {
-      if (this.#stop.aborted) return fallback;
-      try {
-        const result = await act();
-        this.clearError(doing);
-        return result;
-      } catch (error) {
-        if (isHoldfastError(error, "STORE_CLOSED")) throw error;
-        errors.push({ doing, error });
-        this.emitError(doing, error);
-        return fallback;
-      }
-    };
+    const attempt: Attempt = async (doing, act, fallback) =>
+      this.#stop.aborted ? fallback : this.attempt(doing, act, fallback, errors);
     const context = {
       journal: this.journal,
       by: this.by,
@@ -125,11 +112,29 @@ export class Sweeper {
     };
   }
 
+  /** Reports an error, so that other acts still run. */
+  async attempt<T>(
+    doing: string,
+    act: () => Promise<T>,
+    fallback: T,
+    errors: SweepReport["errors"][number][] = [],
+  ): Promise<T> {
+    try {
+      const result = await act();
+      this.clearError(doing);
+      return result;
+    } catch (error) {
+      if (isHoldfastError(error, "STORE_CLOSED")) throw error;
+      errors.push({ doing, error });
+      this.emitError(doing, error);
+      return fallback;
+    }
+  }
+
   emit(event: SupervisorEvent): void {
     this.notices.emit(event);
   }
 
-  /** Reports the same error once, until `clearError`. */
   emitError(doing: string, error: unknown): void {
     this.#once(`error ${doing}`, doing, () => this.emit({ type: "error", doing, error }));
   }
@@ -230,7 +235,6 @@ interface GoalContext extends Pick<CrashContext, "journal" | "by" | "emit"> {
 interface GoalReport {
   readonly reset: readonly (LostClaim & { readonly goal: string })[];
   readonly ready: readonly Work[];
-  /** The reason why nothing can continue without a person, if so. */
   readonly stopped: string | null;
   readonly blocked: ReadonlySet<string>;
 }
@@ -252,7 +256,6 @@ async function sweepGoal(context: GoalContext, goal: Goal, sessions: Leases): Pr
   };
 }
 
-/** Sessions that hold tasks and are alive, with the time of their last write. */
 async function livingSessions({ journal }: GoalContext, goal: Goal, sessions: Leases) {
   const living = new Map<string, number>();
   for (const { claim } of goal.state.tasks.values()) {

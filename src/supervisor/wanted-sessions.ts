@@ -13,8 +13,7 @@
  *
  * A session is answered if the last message is the model's, nothing is open or queued, and a new run would
  * put a prompt without an id again. If all prompts have ids, or calls were made without a model, the program
- * may have more steps than its messages show. Then a worker may start, and repeated prompts are answered from
- * the log.
+ * may have more steps than its messages show.
  */
 
 import type { Journal } from "../journal/index.ts";
@@ -67,7 +66,6 @@ export async function outlookOf(
 
 interface RemainingWork {
   readonly open: readonly Call[];
-  /** True if calls are open, or not even issued. */
   readonly isUnfinished: boolean;
   readonly isStale: boolean;
 }
@@ -101,7 +99,6 @@ function isAnswered(state: SessionState): boolean {
   return !areNamed && [...calls.keys()].every((id) => callSlots.has(id));
 }
 
-/** True for a prompt of the program itself: no note of the loop, not queued from outside. */
 function isOfItsProgram({ role, meta }: Message): boolean {
   return role === "user" && meta?.["holdfast"] === undefined && meta?.["by"] === undefined;
 }
@@ -130,7 +127,6 @@ function isNews({ type, data }: Event): boolean {
   return !NO_NEWS.includes(type);
 }
 
-/** The last position in the log of the session and of each sub-agent, by stream. */
 type Positions = ReadonlyMap<string, number>;
 
 export class SessionNews {

@@ -9,13 +9,9 @@
  *     deaths reach the limit ──loop──▶ looping ──pardon: a person has looked──▶ as before, no deaths
  *     nothing left to do ──unwanted──▶ idle, no deaths
  *
- * `wanted` is a session whose process died. A task needs no such mark: its goal says that it is ready. A
- * session that crashes while its worker runs is wanted again when that worker has ended.
- *
- * `waiting` means that the worker ended well and left calls without an outcome. Once no person has to answer
- * any more, the session or task may get its next worker.
- *
- * For a session, the state is about one generation of its name (`life`).
+ * `wanted` is a session whose process died. A task needs no such mark: its goal says that it is ready.
+ * `waiting` means that the worker ended well and left calls without an outcome. For a session, the state is
+ * about one generation of its name (`life`).
  */
 
 import * as z from "zod";
@@ -40,7 +36,6 @@ export function titleOf(work: Work): string {
   return work.kind === "task" ? `${work.task} of ${work.goal}` : `session ${work.session}`;
 }
 
-/** The id of the work's stream and lease. */
 export function workerId(work: Work): string {
   const parts = work.kind === "task" ? [work.kind, work.goal, work.task] : [work.kind, work.session];
   return sha256(JSON.stringify(parts)).slice(0, 32);
@@ -62,7 +57,6 @@ export interface WorkerState {
   notBefore: number;
   /** For a task: the session in which a person has to answer before the next worker. */
   waitsIn: string | null;
-  /** The end of the last worker, by its supervisor's clock. */
   endedAt: number | null;
   /** The positions of the session's log and its sub-agents' when it began to loop, by stream. */
   leftAt: Readonly<Record<string, number>>;

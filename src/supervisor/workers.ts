@@ -4,17 +4,14 @@
  *     take the lease of the work ──▶ check it again ──▶ `started`, durable ──▶ start the process ──▶ it ends
  *       ──▶ `ended`, durable, with the way it ended ──▶ release
  *
- * The lease keeps two supervisors from starting two workers for one piece of work. If it fails to, because a
- * supervisor was stopped for long, the task's claim or the session's lease still lets only one of the two
- * work.
+ * The lease keeps two supervisors from starting two workers for one piece of work. If a supervisor was stopped
+ * for long, the task's claim or the session's lease still lets only one of the two work.
  *
  * A supervisor that dies leaves:
  *
  *     before `started`                      a lease that expires
- *     after `started` and before `ended`    a stream that says `running`: the next supervisor counts a death
- *
- * It counts a death because something that kills supervisors together with their workers must come to an end,
- * too.
+ *     after `started` and before `ended`    a stream that says `running`: the next supervisor counts a death,
+ *                                           so that killing supervisors with their workers ends, too
  *
  * A worker that ends well still counts as dead if it
  *
@@ -29,7 +26,6 @@
 import type { ChildProcess } from "node:child_process";
 import { type Goal, goalCore, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import { isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { streamId, streamName } from "../model/names.ts";
 import type { Call } from "../model/session/index.ts";
@@ -49,7 +45,6 @@ import {
 
 type Own = OwnedLog<WorkerState>;
 
-/** To find out whether anything has changed since the worker was started. */
 interface Start {
   readonly at: number;
   hasChanged(): Promise<boolean>;
@@ -60,7 +55,6 @@ interface End {
   readonly why: string | null;
   /** With `waiting`: the earliest time for the next worker, if calls can be settled without a person. */
   readonly notBefore?: number;
-  /** For a task with `waiting`: the session in which a person has to answer. */
   readonly session?: string;
 }
 
@@ -72,7 +66,6 @@ export class Workers {
   readonly #running = new Map<string, { process: WorkerProcess; done: Promise<void> }>();
   readonly #news: SessionNews;
   #isStopping = false;
-  /** Called when a worker has ended, since new work may be ready. */
   onChange: () => void = () => undefined;
 
   constructor(sweeper: Sweeper, options: SuperviseOptions) {
@@ -88,26 +81,12 @@ export class Workers {
       if (this.#isStopping || this.#isFull) break;
       if (this.#running.has(workerId(work))) continue;
       const start = async () => (this.#commandFor(work) === null ? null : this.#tryStart(work));
-      const at = await this.#orReport(`starting ${titleOf(work)}`, start);
+      const at = await this.#sweeper.attempt(`starting ${titleOf(work)}`, start, null);
       if (at !== null) earliest = Math.min(earliest ?? at, at);
     }
     return earliest;
   }
 
-  /** Reports an error, so that the others are still started. */
-  async #orReport<Result>(doing: string, act: () => Promise<Result>): Promise<Result | null> {
-    try {
-      const result = await act();
-      this.#sweeper.clearError(doing);
-      return result;
-    } catch (error) {
-      if (isHoldfastError(error, "STORE_CLOSED")) throw error;
-      this.#sweeper.emitError(doing, error);
-      return null;
-    }
-  }
-
-  /** Asks all workers to stop, kills those that do not, and records their ends. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const all = [...this.#running.values()];
@@ -119,7 +98,6 @@ export class Workers {
     clearTimeout(kill);
   }
 
-  /** Crashed sessions without a worker in which work can continue now. */
   async wanted(): Promise<Work[]> {
     const works: Work[] = [];
     if (this.#isFull) return works;
@@ -128,7 +106,7 @@ export class Workers {
       const rows = await allRows((from) => this.#journal.list<"streams">({ ...asked, ...from }));
       for (const { stream, facets } of rows) {
         const look = () => this.#wantedIn(streamId(stream));
-        const work = await this.#orReport(`looking for work in ${facets.title}`, look);
+        const work = await this.#sweeper.attempt(`looking for work in ${facets.title}`, look, null);
         if (work) works.push(work);
       }
     }
@@ -148,12 +126,7 @@ export class Workers {
 
   async #dismiss(work: Work): Promise<void> {
     const own = await this.#own(work);
-    if (!own) return;
-    try {
-      await this.#dismissUnlessWanted(own, work);
-    } finally {
-      await own.lease.release();
-    }
+    if (own) await this.#dismissUnlessWanted(own, work).finally(() => own.lease.release());
   }
 
   get #isFull(): boolean {
@@ -169,7 +142,6 @@ export class Workers {
     return typeof start === "function" ? start(work) : (start ?? null);
   }
 
-  /** Null if another supervisor has the work. */
   async #own(work: Work): Promise<Own | null> {
     const stream = streamName("worker", workerId(work));
     const options = { label: this.#sweeper.by.name, waitMs: 0 };
@@ -183,7 +155,6 @@ export class Workers {
     }
   }
 
-  /** Returns the time to try again. Null if the worker was started, or if waiting is of no use. */
   async #tryStart(work: Work): Promise<number | null> {
     const own = await this.#own(work);
     if (!own) return null;
@@ -202,10 +173,7 @@ export class Workers {
     }
   }
 
-  /**
-   * Checks again under the lease: another worker may have ended meanwhile. True if a worker may start.
-   * Appends `worker.unwanted` if there is nothing left to do in the session.
-   */
+  /** Another worker may have ended meanwhile. Appends `worker.unwanted` if nothing is left to do. */
   async #dismissUnlessWanted(own: Own, work: Work): Promise<boolean> {
     if (work.kind === "task") {
       const next = await (await this.#sweeper.goal(work.goal))?.next();
@@ -241,12 +209,11 @@ export class Workers {
   async #launch(own: Own, work: Work, command: WorkerCommand): Promise<void> {
     const start = await this.#startOf(work);
     const process = new WorkerProcess(work, command);
+    const doing = `watching ${titleOf(work)}`;
     this.#sweeper.emit({ type: "worker.started", work, pid: process.pid });
     const done = process.ended
       .then((failure) => this.#afterEnd(own, work, failure, start))
-      .catch((error: unknown) =>
-        this.#sweeper.emit({ type: "error", doing: `watching ${titleOf(work)}`, error }),
-      )
+      .catch((error: unknown) => this.#sweeper.emit({ type: "error", doing, error }))
       .finally(async () => {
         this.#running.delete(workerId(work));
         await own.lease.release().catch(this.#journal.warn);
@@ -257,12 +224,9 @@ export class Workers {
 
   async #afterEnd(own: Own, work: Work, failure: string | null, start: Start): Promise<void> {
     await own.log.refresh();
-    const end =
-      failure !== null
-        ? died(failure)
-        : work.kind === "task"
-          ? await this.#taskEnd(work, start)
-          : await this.#sessionEnd(own, work.session, start);
+    const isTask = work.kind === "task";
+    const ended = () => (isTask ? this.#taskEnd(work, start) : this.#sessionEnd(own, work.session, start));
+    const end = failure === null ? await ended() : died(failure);
     const { how, why } = this.#isStopping ? ({ ...end, how: "stopped" } as const) : end;
     await this.#recordEnd(own, { ...end, how });
     this.#sweeper.emit({ type: "worker.ended", work, how, why });
@@ -330,9 +294,8 @@ export class Workers {
     return { at, hasChanged: async () => revision === null || (await this.#revisionOf(work)) !== revision };
   }
 
-  async #revisionOf({ goal: id, task }: Extract<Work, { kind: "task" }>): Promise<number | null> {
-    const goal = await this.#sweeper.goal(id);
-    return goal?.state.tasks.get(task)?.revision ?? null;
+  async #revisionOf({ goal, task }: Extract<Work, { kind: "task" }>): Promise<number | null> {
+    return (await this.#sweeper.goal(goal))?.state.tasks.get(task)?.revision ?? null;
   }
 }
 
@@ -401,9 +364,9 @@ class WorkerProcess {
         resolve(failure);
       };
       child.on("error", (error) => end(notStarted(error)));
-      child.on("exit", (code, signal) =>
-        end(code === 0 ? null : `it ended with ${signal ?? `exit code ${code}`}`),
-      );
+      const problem = (code: number | null, signal: string | null) =>
+        code === 0 ? null : `it ended with ${signal ?? `exit code ${code}`}`;
+      child.on("exit", (code, signal) => end(problem(code, signal)));
     });
   }
 
