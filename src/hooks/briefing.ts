@@ -59,7 +59,10 @@ export async function briefSession(request: BriefingRequest): Promise<string> {
 async function brief(request: BriefingRequest): Promise<string> {
   const { session, place } = request;
   const { store, notMerged } = await mergePulledEvents(request, await openReadOnly(request));
-  const [found, sealed] = await Promise.all([readCurrentGoal(store, place), sealNotice(store, NAMESPACE)]);
+  const [found, sealed] = await Promise.all([
+    readCurrentGoal(store, place),
+    sealNotice({ store, namespace: NAMESPACE }),
+  ]);
   const sealNote = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
   const mergeNote = notMerged === null ? "" : `Events from a pull are not merged yet: ${notMerged}\n`;
   if (typeof found === "string") return sealNote + mergeNote + found;
@@ -124,7 +127,7 @@ async function readCurrentGoal(
   store: Store,
   place: StorePlace,
 ): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | string> {
-  const rows = await goalRows(store, NAMESPACE);
+  const rows = await goalRows({ store, namespace: NAMESPACE });
   const { open, current } = knownGoals(rows, chosenGoal(place));
   if (current !== null) {
     const reader = { store, namespace: NAMESPACE, payloads: new Payloads([]) };

@@ -36,7 +36,7 @@ async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void>
   const store = await openStore(place.address, { busyMs: BUSY_MS });
   try {
     const journal = new Journal({ store, warn });
-    const rows = await goalRows(store, journal.namespace);
+    const rows = await goalRows(journal);
     const choose = goalChoice(place, rows);
     const opened = new Map<string, { goal: Goal; root: string; seq: number }>();
     const open = async (id: string, root: string | null): Promise<Goal> => {

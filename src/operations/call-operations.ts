@@ -53,7 +53,7 @@ function sharedIds(rows: readonly ItemRow[]): Set<string> {
 /** Adds what a person must know before resolving a call: shared ids, and open calls of its sub-agent. */
 async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], open: readonly ItemRow[]) {
   const shared = sharedIds(open);
-  const below = await openCallsBelow(journal.store, journal.namespace, open);
+  const below = await openCallsBelow(journal, open);
   const named = [...below].map(([{ stream, id }, rows]) => {
     const theirs = rows.map((row) => ({
       session: streamId(row.stream),
@@ -73,7 +73,7 @@ async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], o
 
 async function callId(context: Context, typed: string): Promise<string> {
   const { journal } = await context.holdfast();
-  const rows = await openCallRows(journal.store, journal.namespace);
+  const rows = await openCallRows(journal);
   const ids = rows.map((each) => each.id);
   // A call that was just settled is no longer open. `resolve` reports who settled it.
   const asked = { of: "items", kind: "call", id: typed, limit: 1 } as const;
@@ -87,7 +87,7 @@ async function refuseIfCancelled({ sessions }: Holdfast, session: string, callId
 }
 
 async function sessionsWith({ journal }: Holdfast, callId: string): Promise<string[]> {
-  const rows = await openCallRows(journal.store, journal.namespace);
+  const rows = await openCallRows(journal);
   return rows.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
 }
 
@@ -131,7 +131,7 @@ export const callOperations = [
         return rows.filter(({ call }) => !open || call.open);
       };
       const { journal } = holdfast;
-      const rows = await openCallRows(journal.store, journal.namespace);
+      const rows = await openCallRows(journal);
       const found =
         typed === undefined ? await openCalls(holdfast, rows) : await of(await sessionId(holdfast, typed));
       const calls = await withContext(holdfast, found, rows);

@@ -98,15 +98,15 @@ export class Context {
     // A failure to open was reported to the operation that needed the store.
     const holdfast = await this.opening?.catch(() => null);
     if (!holdfast || this.hasWarnedOfMove) return;
-    const { store, namespace, warn } = holdfast.journal;
-    const warning = await sealWarning(store, namespace).catch((error: unknown) => {
+    const { journal } = holdfast;
+    const warning = await sealWarning(journal).catch((error: unknown) => {
       // The operation itself has succeeded, or failed for another reason.
-      warn(error);
+      journal.warn(error);
       return null;
     });
     if (warning === null) return;
     this.hasWarnedOfMove = true;
-    warn(warning);
+    journal.warn(warning);
   }
 
   /** Whether the store could only be opened read-only. */
@@ -185,7 +185,7 @@ export class Context {
   /** The named goal (a unique prefix is enough), else this worktree's, else the only one that is not done. */
   async goalId(id: string | undefined): Promise<string> {
     const { journal } = await this.current();
-    const rows = await goalRows(journal.store, journal.namespace);
+    const rows = await goalRows(journal);
     const { all, open: goals, current } = knownGoals(rows, currentGoal(this.place));
     const named = id ?? this.defaultGoal;
     if (named !== undefined) return matchId("goal", named, all, "GOAL_NOT_FOUND", "holdfast goal list");

@@ -10,8 +10,6 @@ import { streamId } from "../model/names.ts";
 import type { Store, StreamRow } from "../store.ts";
 import type { StorePlace } from "./store-place.ts";
 
-type Chosen = Record<string, string>;
-
 /** Null if none was chosen. */
 export function currentGoal({ home, root }: StorePlace): string | null {
   return readChosen(home)[root] ?? null;
@@ -27,8 +25,14 @@ export function setCurrentGoal({ home, root }: StorePlace, goal: string | null):
   renameSync(temporary, file);
 }
 
+/** A store and the namespace to read in it. A journal is one. */
+export interface Source {
+  readonly store: Store;
+  readonly namespace: string;
+}
+
 /** Every goal of the store, the last changed first. */
-export function goalRows(store: Pick<Store, "list">, namespace: string): Promise<StreamRow[]> {
+export function goalRows({ store, namespace }: Source): Promise<StreamRow[]> {
   const request = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
   return allRows((from) => store.list<"streams">({ ...request, ...from }));
 }
@@ -49,9 +53,9 @@ export function knownGoals(rows: readonly StreamRow[], chosen: string | null): K
   return { all, open, current: open.length === 1 ? (open[0] ?? null) : null };
 }
 
-function readChosen(home: string): Chosen {
+function readChosen(home: string): Record<string, string> {
   try {
-    return JSON.parse(readFileSync(join(home, "current-goals.json"), "utf8")) as Chosen;
+    return JSON.parse(readFileSync(join(home, "current-goals.json"), "utf8")) as Record<string, string>;
   } catch (error) {
     // No file yet, or a broken one: no goal is chosen.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return {};

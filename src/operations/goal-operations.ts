@@ -196,7 +196,7 @@ export const goalOperations = [
     }),
     async run(context) {
       const { journal } = await context.current();
-      const rows = await goalRows(journal.store, journal.namespace);
+      const rows = await goalRows(journal);
       const goals = rows.map(({ stream, facets, createdAt, updatedAt }) => ({
         goal: streamId(stream),
         title: facets.title,
@@ -247,7 +247,7 @@ export const goalOperations = [
         notTakenIn,
       });
       const { journal } = await context.holdfast();
-      const sealed = await sealNotice(journal.store, journal.namespace);
+      const sealed = await sealNotice(journal);
       // An agent reads this text and no warnings.
       const head = sealed === null ? "" : `Holdfast: ${sealed}.\n`;
       const stale = staleness(state, context.now()).stale;

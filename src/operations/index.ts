@@ -4,19 +4,17 @@ export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export {
-  type MovedStore,
   movedNotice,
   movedWarning,
   sealNotice,
-  type UnfinishedCopy,
   unfinishedNotice,
   unfinishedWarning,
 } from "./moved-store.ts";
 export { type Operation, perform } from "./operation.ts";
 export { syncPlanningFolder } from "./planning-folder.ts";
 export { isWorkFile, pathBelowRoot } from "./project-files.ts";
-export type { Need } from "./status.ts";
-export { type GoalStatus, readStatus, type Status } from "./status.ts";
+export { readStatus } from "./status.ts";
+export type { GoalStatus, Need, Status } from "./status-view.ts";
 export { pruneEndedSessions } from "./store-operations.ts";
 export {
   findStore,

@@ -8,20 +8,12 @@ import { isAbsolute, join, resolve } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
 import { finishCopyHint } from "../model/stream/index.ts";
 import type { Store } from "../store.ts";
+import type { Source } from "./current-goal.ts";
+import type { MovedStore, UnfinishedCopy } from "./status-view.ts";
 import { findStore } from "./store-place.ts";
 
-export interface MovedStore {
-  /** The new store's own address: `sqlite /srv/new.db`. */
-  readonly to: string;
-  /** The last change before the move; null if there was none. */
-  readonly asOf: string | null;
-}
-
 /** Null for a store that has not moved. */
-export async function movedStore(
-  store: Pick<Store, "moving" | "list">,
-  namespace: string,
-): Promise<MovedStore | null> {
+export async function movedStore({ store, namespace }: Source): Promise<MovedStore | null> {
   const seal = await store.moving?.seal();
   if (seal?.phase !== "left") return null;
   const { rows } = await store.list<"streams">({ of: "streams", namespace, limit: 1 });
@@ -38,14 +30,6 @@ export function movedWarning(address: string, moved: MovedStore): HoldfastError 
     hint: howToReach(moved.to),
     data: { moved: "left", to: moved.to },
   });
-}
-
-/** Both ends by their own absolute addresses. */
-export interface UnfinishedCopy {
-  readonly from: string;
-  readonly to: string;
-  /** Whether this store is the target, which may be missing data. */
-  readonly isTarget: boolean;
 }
 
 /** Null for a store that takes part in no copy. A copy in progress counts as unfinished. */
@@ -78,24 +62,19 @@ export function unfinishedWarning(address: string, copy: UnfinishedCopy): Holdfa
 }
 
 /** The warning that the seal calls for, or null. */
-export async function sealWarning(
-  store: Pick<Store, "address" | "moving" | "list">,
-  namespace: string,
-): Promise<HoldfastError | null> {
-  const moved = await movedStore(store, namespace);
+export async function sealWarning(source: Source): Promise<HoldfastError | null> {
+  const { store } = source;
+  const moved = await movedStore(source);
   if (moved !== null) return movedWarning(store.address, moved);
   const copy = await unfinishedCopy(store);
   return copy && unfinishedWarning(store.address, copy);
 }
 
 /** The same as one line of text, for briefings. */
-export async function sealNotice(
-  store: Pick<Store, "address" | "moving" | "list">,
-  namespace: string,
-): Promise<string | null> {
-  const moved = await movedStore(store, namespace);
+export async function sealNotice(source: Source): Promise<string | null> {
+  const moved = await movedStore(source);
   if (moved !== null) return movedNotice(moved);
-  const copy = await unfinishedCopy(store);
+  const copy = await unfinishedCopy(source.store);
   return copy && unfinishedNotice(copy);
 }
 

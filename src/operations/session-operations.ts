@@ -12,7 +12,7 @@ import { definedFields, mutation, query } from "./operation.ts";
 import { time } from "./record-views.ts";
 import * as view from "./session-views.ts";
 import { blocksText, logLine } from "./session-views.ts";
-import { isSubAgent, processLeases } from "./status.ts";
+import { isSubAgent, sessionLeases } from "./status.ts";
 
 const text = z.string();
 const session = text;
@@ -34,9 +34,8 @@ async function parentOf({ journal }: Holdfast, id: string): Promise<string | nul
 }
 
 export async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
-  const { store, namespace } = journal;
   const name = streamName("session", id);
-  const { held, dead } = await processLeases(store, namespace, "session/", [name]);
+  const { held, dead } = await sessionLeases(journal, [name]);
   return { held: held.get(name)?.holder ?? null, gone: dead.get(name)?.holder ?? null };
 }
 
@@ -55,9 +54,8 @@ interface Found {
 }
 
 async function withHolders({ journal }: Holdfast, sessions: readonly SessionSummary[]): Promise<Found[]> {
-  const { store, namespace } = journal;
   const names = sessions.map(({ id }) => streamName("session", id));
-  const { held, dead } = await processLeases(store, namespace, "session/", names);
+  const { held, dead } = await sessionLeases(journal, names);
   return sessions.map((summary, index) => {
     const name = names[index] ?? "";
     return { summary, running: held.has(name), crashed: dead.has(name) };

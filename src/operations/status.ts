@@ -9,71 +9,20 @@
 import { allRows, isProvablyDead, loadStream, Payloads } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
+import { streamId } from "../model/names.ts";
 import { didYouMean } from "../model/options.ts";
 import { age } from "../model/time.ts";
 import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
-import { goalRows, knownGoals } from "./current-goal.ts";
-import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./moved-store.ts";
+import { goalRows, knownGoals, type Source } from "./current-goal.ts";
+import { movedStore, unfinishedCopy } from "./moved-store.ts";
+import type { GoalStatus, Need, Status, Working } from "./status-view.ts";
 
-export interface Status {
-  readonly address: string;
-  /** The new place, if the store has moved: everything else is as of then. */
-  readonly moved: MovedStore | null;
-  readonly unfinishedCopy: UnfinishedCopy | null;
-  /** Event files and edits that could not be merged, one line each. */
-  readonly notTakenIn: readonly string[];
-  readonly needs: readonly Need[];
-  readonly goals: readonly GoalStatus[];
-  /** How many goals are done or not listed. */
-  readonly otherGoals: number;
-  readonly sessions: {
-    readonly running: number;
-    readonly waiting: number;
-    /** Sessions whose process died while holding them. */
-    readonly crashed: number;
-    readonly idle: number;
-    readonly ended: number;
-    readonly spentUsd: number;
-    readonly limitUsd: number | null;
-    /** If set, there are more sessions: the numbers cover only this many of the latest. */
-    readonly ofLatest: number | null;
-  };
-  /** The command to type next. */
-  readonly next: Need;
-}
+const GOALS_SHOWN = 5;
+const SESSIONS_COUNTED = 500;
+const ROWS_AT_ONCE = 1_000;
+const MERGE_NOTES_SHOWN = 10;
 
-/** Something that needs a person, and the command that helps. The most urgent comes first. */
-export interface Need {
-  readonly what: string;
-  readonly command: string;
-}
-
-export interface GoalStatus {
-  readonly goal: string;
-  readonly title: string | null;
-  readonly status: string;
-  readonly stale: boolean;
-  readonly tasks: number;
-  readonly done: number;
-  readonly ready: number;
-  readonly blocked: number;
-  readonly submitted: number;
-  readonly failed: number;
-  readonly working: readonly Working[];
-  /** How a merge changed work that was already done, latest first. */
-  readonly merged: readonly string[];
-}
-
-export interface Working {
-  readonly task: string;
-  readonly title: string;
-  /** Null: the claim was released or has expired. */
-  readonly by: string | null;
-  /** Claimed in another clone of the repository, whose leases this store does not see. */
-  readonly elsewhere: boolean;
-}
-
-export interface StatusOptions {
+interface StatusOptions {
   readonly namespace?: string;
   readonly goal?: string | undefined;
   readonly now: number;
@@ -81,18 +30,12 @@ export interface StatusOptions {
   readonly notTakenIn?: readonly string[];
 }
 
-type Lister = Pick<Store, "list">;
-
-const GOALS_SHOWN = 5;
-const SESSIONS_COUNTED = 500;
-const ROWS_AT_ONCE = 1_000;
-const MERGE_NOTES_SHOWN = 10;
-
 export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
   const { namespace = "default", now, notTakenIn = [] } = options;
-  const all = await goalRows(store, namespace);
+  const source = { store, namespace };
+  const all = await goalRows(source);
   const isWanted = ({ stream, facets }: StreamRow): boolean =>
-    options.goal === undefined ? facets.status !== "done" : idOf(stream).startsWith(options.goal);
+    options.goal === undefined ? facets.status !== "done" : streamId(stream).startsWith(options.goal);
   const wanted = all.filter(isWanted).slice(0, GOALS_SHOWN);
   if (options.goal !== undefined && wanted.length === 0) throw noGoal(options.goal, all);
   const { current: only } = knownGoals(all, null);
@@ -101,34 +44,41 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
   const goals: GoalStatus[] = [];
   const needs: Need[] = [];
   for (const row of wanted) {
-    const goal = await goalStatus(store, namespace, row, now);
+    const goal = await goalStatus(source, row, now);
     goals.push(goal);
     const flag = goalFlag(goal.goal);
-    needs.push(...goalNeeds(goal, flag), ...(await blockerNeeds(store, namespace, row.stream, flag, now)));
+    needs.push(...goalNeeds(goal, flag), ...(await blockerNeeds(source, row.stream, flag, now)));
   }
-  const calls = await openCallRows(store, namespace);
-  const sessions = await sessionCounts(store, namespace);
+  const calls = await openCallRows(source);
+  const sessions = await sessionCounts(source);
   const urgent = [
-    ...(await callNeeds(store, namespace, calls, now)),
+    ...(await callNeeds(source, calls, now)),
     ...crashNeeds(sessions.crashed),
-    ...(await abandonedNeeds(store, namespace, now)),
+    ...(await abandonedNeeds(source, now)),
   ];
-  const otherGoals = all.length - wanted.length;
   const every = [...urgent, ...needs];
-  const moved = await movedStore(store, namespace);
-  const seal = { moved, unfinishedCopy: moved === null ? await unfinishedCopy(store) : null };
-  const whole = { address: store.address, ...seal, notTakenIn, needs: every, goals, otherGoals, sessions };
-  return { ...whole, next: nextCommand(every, goals, goalFlag) };
+  const moved = await movedStore(source);
+  return {
+    address: store.address,
+    moved,
+    unfinishedCopy: moved === null ? await unfinishedCopy(store) : null,
+    notTakenIn: [...notTakenIn],
+    needs: every,
+    goals,
+    otherGoals: all.length - wanted.length,
+    sessions,
+    next: nextCommand(every, goals, goalFlag),
+  };
 }
 
-async function goalStatus(store: Store, namespace: string, row: StreamRow, now: number): Promise<GoalStatus> {
+async function goalStatus(source: Source, row: StreamRow, now: number): Promise<GoalStatus> {
   const { stream, facets } = row;
-  const rows = await itemsOf(store, namespace, stream, "task");
+  const rows = await itemRows(source, { stream, kind: "task" });
   const count = (...statuses: string[]): number =>
     rows.filter(({ status }) => statuses.includes(status ?? "")).length;
   const inProgress = rows.filter(({ status }) => status === "in_progress");
   return {
-    goal: idOf(stream),
+    goal: streamId(stream),
     title: facets.title,
     status: facets.status ?? "active",
     stale: facets.expiresAt !== null && facets.expiresAt < now,
@@ -138,33 +88,31 @@ async function goalStatus(store: Store, namespace: string, row: StreamRow, now: 
     blocked: count("blocked"),
     submitted: count("submitted"),
     failed: count("failed"),
-    working: await workingOn(store, namespace, stream, inProgress),
-    merged: await mergeNotes(store, namespace, stream, rows, now),
+    working: await workingOn(source, stream, inProgress),
+    merged: await mergeNotes(source, stream, rows, now),
   };
 }
 
 /** Every call without an outcome, over all sessions. */
-export function openCallRows(store: Lister, namespace: string): Promise<ItemRow[]> {
-  const request = { of: "items", namespace, kind: "call", open: true, limit: ROWS_AT_ONCE } as const;
-  return allRows((from) => store.list<"items">({ ...request, ...from }));
+export function openCallRows(source: Source): Promise<ItemRow[]> {
+  return itemRows(source, { kind: "call", open: true });
 }
 
-function itemsOf(store: Lister, namespace: string, stream: string, kind: string): Promise<ItemRow[]> {
-  const request = { of: "items", namespace, kind, stream, limit: ROWS_AT_ONCE } as const;
+function itemRows(
+  { store, namespace }: Source,
+  filter: { readonly kind: string; readonly stream?: string; readonly open?: true },
+): Promise<ItemRow[]> {
+  const request = { of: "items", namespace, limit: ROWS_AT_ONCE, ...filter } as const;
   return allRows((from) => store.list<"items">({ ...request, ...from }));
 }
 
 /** Finds who works on each task: the holder of its lease, else the claim in the goal's state. */
-async function workingOn(
-  store: Store,
-  namespace: string,
-  stream: string,
-  tasks: readonly ItemRow[],
-): Promise<Working[]> {
+async function workingOn(source: Source, stream: string, tasks: readonly ItemRow[]): Promise<Working[]> {
   const prefix = `${stream}/`;
   const holders = async (ids: readonly string[]): Promise<(id: string) => string | null> => {
     const names = ids.map((id) => prefix + id);
-    const held = await heldLeases(store, namespace, prefix, names);
+    const leases = await unreleased(source, prefix, names);
+    const held = new Map([...leases].filter(([, { remainingMs }]) => remainingMs > 0));
     return (id) => held.get(prefix + id)?.holder?.label ?? null;
   };
   const holder = await holders(tasks.map(({ id }) => id));
@@ -172,7 +120,7 @@ async function workingOn(
     return { task: id, title: name ?? "", by: holder(id), elsewhere: false };
   });
   if (found.every(({ by }) => by !== null)) return found;
-  const state = await foldGoal(store, namespace, stream);
+  const state = await foldGoal(source, stream);
   const claimOf = ({ task, by }: Working): TaskClaim | null =>
     by === null ? (state?.tasks.get(task)?.claim ?? null) : null;
   // A merge may have renumbered the task since, but its lease keeps the old number.
@@ -186,10 +134,9 @@ async function workingOn(
 }
 
 /** Null if the goal is encrypted or of a later release: then only lists can be shown. */
-async function foldGoal(store: Store, namespace: string, stream: string): Promise<GoalState | null> {
+async function foldGoal(source: Source, stream: string): Promise<GoalState | null> {
   try {
-    const reader = { store, namespace, payloads: new Payloads([]) };
-    return (await loadStream(reader, goalFold, stream)).state;
+    return (await loadStream({ ...source, payloads: new Payloads([]) }, goalFold, stream)).state;
   } catch (error) {
     if (!isHoldfastError(error) || error.code.startsWith("STORE_")) throw error;
     return null;
@@ -198,8 +145,7 @@ async function foldGoal(store: Store, namespace: string, stream: string): Promis
 
 /** Recent merge notes, except on tasks that are finished. */
 async function mergeNotes(
-  store: Store,
-  namespace: string,
+  source: Source,
   stream: string,
   tasks: readonly ItemRow[],
   now: number,
@@ -207,7 +153,7 @@ async function mergeNotes(
   const finished = new Set(
     tasks.filter(({ status }) => status === "done" || status === "dropped").map(({ id }) => id),
   );
-  const notes = await itemsOf(store, namespace, stream, "merge");
+  const notes = await itemRows(source, { stream, kind: "merge" });
   const recent = notes.filter(
     ({ at, key, doneAt }) =>
       (doneAt ?? null) === null && now - (at ?? 0) <= MERGE_NEWS_MS && !finished.has(key ?? ""),
@@ -218,17 +164,20 @@ async function mergeNotes(
     .map(({ name }) => name ?? "");
 }
 
-async function sessionCounts(store: Store, namespace: string): Promise<Status["sessions"]> {
+async function sessionCounts(source: Source): Promise<Status["sessions"]> {
+  const { store, namespace } = source;
   const request = { of: "streams", namespace, kind: "session", limit: SESSIONS_COUNTED } as const;
   const { rows, cursor } = await store.list<"streams">(request);
   const active = rows.filter(({ facets }) => (facets.status ?? "active") === "active");
-  const names = active.map(({ stream }) => stream);
-  const { held, dead } = await processLeases(store, namespace, "session/", names);
+  const { held, dead } = await sessionLeases(
+    source,
+    active.map(({ stream }) => stream),
+  );
   const running = active.filter(({ stream }) => held.has(stream));
   const unheld = active.filter(({ stream }) => !held.has(stream) && !dead.has(stream));
   const waiting = unheld.filter(({ facets }) => facets.openCalls > 0).length;
   // A parent's budget already includes what its sub-agents may spend and have spent.
-  const payers = active.filter(({ stream }) => !isSubAgent(idOf(stream)));
+  const payers = active.filter(({ stream }) => !isSubAgent(streamId(stream)));
   const budgets = payers.map(({ facets }) => usdOf(facets.budget));
   const limits = budgets.flatMap((each) => (each?.limit == null ? [] : [each.limit]));
   return {
@@ -276,8 +225,7 @@ function goalNeeds(goal: GoalStatus, flag: string): Need[] {
 }
 
 async function blockerNeeds(
-  store: Store,
-  namespace: string,
+  { store, namespace }: Source,
   stream: string,
   flag: string,
   now: number,
@@ -292,21 +240,16 @@ async function blockerNeeds(
 }
 
 /** Lists what open calls need. `open` are all calls without an outcome. */
-async function callNeeds(
-  store: Lister,
-  namespace: string,
-  open: readonly ItemRow[],
-  now: number,
-): Promise<Need[]> {
+async function callNeeds(source: Source, open: readonly ItemRow[], now: number): Promise<Need[]> {
   const waiting = open.filter(({ status }) => status === "waiting");
   const others = open.filter(({ status }) => status !== "waiting");
   const streams = [...new Set(others.map(({ stream }) => stream))];
-  const { held } = await processLeases(store, namespace, "session/", streams);
+  const { held } = await sessionLeases(source, streams);
   const unattended = others.filter(({ stream }) => !held.has(stream));
-  if (!open.some(({ stream }) => isSubAgent(idOf(stream))))
+  if (!open.some(({ stream }) => isSubAgent(streamId(stream))))
     return [...waitingNeeds(waiting, now), ...unattendedNeeds(unattended)];
   const { withoutWaiting } = await import("./sub-agent-calls.ts");
-  const { rest, waiting: outer } = await withoutWaiting(store, namespace, open, unattended);
+  const { rest, waiting: outer } = await withoutWaiting(source, open, unattended);
   const outerNeeds = outer === null ? [] : [{ what: outer, command: "holdfast calls" }];
   return [...waitingNeeds(waiting, now), ...unattendedNeeds(rest), ...outerNeeds];
 }
@@ -325,7 +268,7 @@ function unattendedNeeds(calls: readonly ItemRow[]): Need[] {
   if (!first) return [];
   const what = second
     ? `${calls.length} calls have no outcome and no running process: run their agents again, or resolve them`
-    : `${first.name} ${first.id} of ${idOf(first.stream)} has no outcome and no running process: ` +
+    : `${first.name} ${first.id} of ${streamId(first.stream)} has no outcome and no running process: ` +
       "run the agent again, or resolve it";
   return [{ what, command: "holdfast calls" }];
 }
@@ -339,7 +282,8 @@ function crashNeeds(crashed: number): Need[] {
 const SESSION_WORKER = "session ";
 
 /** Sessions that supervisors have given up on, by their records of the workers. */
-async function abandonedNeeds(store: Lister, namespace: string, now: number): Promise<Need[]> {
+async function abandonedNeeds(source: Source, now: number): Promise<Need[]> {
+  const { store, namespace } = source;
   const list = (filter: { kind: string; status: string }): Promise<StreamRow[]> =>
     allRows((from) => store.list<"streams">({ of: "streams", namespace, limit: 500, ...filter, ...from }));
   const workers = [
@@ -348,28 +292,31 @@ async function abandonedNeeds(store: Lister, namespace: string, now: number): Pr
   ].filter(({ facets }) => facets.title?.startsWith(SESSION_WORKER));
   if (workers.length === 0) return [];
   const active = await list({ kind: "session", status: "active" });
-  const sessions = new Map(active.map((row) => [idOf(row.stream), row]));
-  const names = active.map(({ stream }) => stream);
-  const { held } = await processLeases(store, namespace, "session/", names);
+  const sessions = new Map(active.map((row) => [streamId(row.stream), row]));
+  const { held } = await sessionLeases(
+    source,
+    active.map(({ stream }) => stream),
+  );
   return workers.flatMap((worker) => {
     const id = worker.facets.title?.slice(SESSION_WORKER.length) ?? "";
     const session = sessions.get(id);
     if (!session || held.has(session.stream)) return [];
-    const what = whyAbandoned(worker, session, now);
-    return what === null ? [] : [{ what: what(id), command: `holdfast session retry ${id}` }];
+    const what = whyAbandoned(id, worker, session, now);
+    return what === null ? [] : [{ what, command: `holdfast session retry ${id}` }];
   });
 }
 
 function whyAbandoned(
+  id: string,
   worker: StreamRow,
   { facets, updatedAt }: StreamRow,
   now: number,
-): ((id: string) => string) | null {
+): string | null {
   if (facets.expiresAt !== null && facets.expiresAt < now)
-    return (id) => `session ${id} is past its time to live: look at it, then let it continue`;
+    return `session ${id} is past its time to live: look at it, then let it continue`;
   // A later write to the session came from its agent or from a person.
   if (worker.facets.status !== "looping" || updatedAt > worker.updatedAt) return null;
-  return (id) => `workers for session ${id} keep dying: find out why, then retry it`;
+  return `workers for session ${id} keep dying: find out why, then retry it`;
 }
 
 function nextCommand(
@@ -388,15 +335,11 @@ function nextCommand(
 }
 
 function noGoal(typed: string, rows: readonly StreamRow[]): HoldfastError {
-  const ids = rows.map(({ stream }) => idOf(stream));
+  const ids = rows.map(({ stream }) => streamId(stream));
   return new HoldfastError("GOAL_NOT_FOUND", `there is no goal ${JSON.stringify(typed)}`, {
     hint: `${didYouMean(typed, ids)}List them: holdfast goal list`,
     data: { typed },
   });
-}
-
-function idOf(stream: string): string {
-  return stream.slice(stream.indexOf("/") + 1);
 }
 
 type Leases = ReadonlyMap<string, LeaseRow>;
@@ -405,41 +348,23 @@ type Leases = ReadonlyMap<string, LeaseRow>;
 const FEW = 50;
 const PAGE = 500;
 
-/** The named leases that have not expired. All names begin with `prefix`. */
-async function heldLeases(
-  store: Lister,
-  namespace: string,
-  prefix: string,
-  names: readonly string[],
-): Promise<Leases> {
-  const rows = await unreleased(store, namespace, prefix, names);
-  return new Map([...rows].filter(([, row]) => row.remainingMs > 0));
-}
-
 /**
- * The same for leases that die with their process, such as those of sessions. `dead` leases were never
- * released and their process provably died, however much time they have left; `held` are the rest that have
- * not expired.
+ * The leases of sessions. `dead` leases were never released and their process provably died, however much
+ * time they have left; `held` are the rest that have not expired.
  */
-export async function processLeases(
-  store: Lister,
-  namespace: string,
-  prefix: string,
-  names: readonly string[],
+export async function sessionLeases(
+  source: Source,
+  streams: readonly string[],
 ): Promise<{ readonly held: Leases; readonly dead: Leases }> {
-  const rows = [...(await unreleased(store, namespace, prefix, names))];
+  const rows = [...(await unreleased(source, "session/", streams))];
   const dead = new Map(rows.filter(([, { holder }]) => holder !== null && isProvablyDead(holder)));
   const held = new Map(rows.filter(([name, row]) => row.remainingMs > 0 && !dead.has(name)));
   return { held, dead };
 }
 
-/**
- * Leases that were taken and not released. Released and expired leases stay in the store, so most are
- * neither.
- */
+/** The named leases, all below `prefix`, that were taken and not released; they may have expired. */
 async function unreleased(
-  store: Lister,
-  namespace: string,
+  { store, namespace }: Source,
   prefix: string,
   names: readonly string[],
 ): Promise<Leases> {

@@ -18,6 +18,7 @@ import { fileCheck } from "./handoff-operations.ts";
 import { sealWarning } from "./moved-store.ts";
 import { definedFields, mutation, query } from "./operation.ts";
 import { openCallRows, readStatus } from "./status.ts";
+import { status } from "./status-view.ts";
 import { isRemote, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
 import { unparsedEdits } from "./unmerged-changes.ts";
 
@@ -71,51 +72,6 @@ export const superviseOperations = [
   }),
 ];
 
-const need = z.strictObject({ what: text, command: text });
-
-const status = z.strictObject({
-  address: text,
-  /** The new place, if this store has moved. */
-  moved: z.strictObject({ to: text, asOf: text.nullable() }).nullable(),
-  /** The unfinished copy that this store takes part in. */
-  unfinishedCopy: z.strictObject({ from: text, to: text, isTarget: z.boolean() }).nullable(),
-  /** Event files and edits that could not be merged. */
-  notTakenIn: z.array(text),
-  needs: z.array(need),
-  goals: z.array(
-    z.strictObject({
-      goal: text,
-      title: text.nullable(),
-      status: text,
-      stale: z.boolean(),
-      tasks: z.int(),
-      done: z.int(),
-      ready: z.int(),
-      blocked: z.int(),
-      submitted: z.int(),
-      failed: z.int(),
-      working: z.array(
-        z.strictObject({ task: text, title: text, by: text.nullable(), elsewhere: z.boolean() }),
-      ),
-      /** How a merge changed work that was already done. */
-      merged: z.array(text),
-    }),
-  ),
-  otherGoals: z.int(),
-  sessions: z.strictObject({
-    running: z.int(),
-    waiting: z.int(),
-    crashed: z.int(),
-    idle: z.int(),
-    ended: z.int(),
-    spentUsd: z.number(),
-    limitUsd: z.number().nullable(),
-    /** If set, the numbers cover only this many of the latest sessions. */
-    ofLatest: z.int().nullable(),
-  }),
-  next: need,
-});
-
 const finding = z.strictObject({ name: text, ok: z.boolean(), what: text, hint: text.nullable() });
 type Finding = z.input<typeof finding>;
 
@@ -127,13 +83,12 @@ async function examineStore(context: Context): Promise<Finding[]> {
   try {
     requireStore(place);
     const { journal } = await context.holdfast();
-    const { store, namespace } = journal;
-    const goals = await goalRows(store, namespace);
-    const open = await openCallRows(store, namespace);
+    const goals = await goalRows(journal);
+    const open = await openCallRows(journal);
     const waiting = open.filter((row) => row.status === "waiting").length;
-    const note = await sealWarning(store, namespace);
+    const note = await sealWarning(journal);
     return [
-      note === null ? await examineWriting(context, store) : bad("store", note.message, note.hint),
+      note === null ? await examineWriting(context, journal.store) : bad("store", note.message, note.hint),
       good("goals", `${goals.length}`),
       waiting === 0
         ? good("calls", "none waiting for a person")
@@ -240,17 +195,7 @@ export const storeOperations = [
       const { journal } = await context.current();
       const { namespace } = journal;
       const { notTakenIn } = context;
-      const read = await readStatus(journal.store, { namespace, goal, now: context.now(), notTakenIn });
-      return {
-        ...read,
-        notTakenIn: [...read.notTakenIn],
-        needs: [...read.needs],
-        goals: read.goals.map((each) => ({
-          ...each,
-          working: [...each.working],
-          merged: [...each.merged],
-        })),
-      };
+      return readStatus(journal.store, { namespace, goal, now: context.now(), notTakenIn });
     },
   }),
   mutation("migrate", "Migrate the store and the goals' files to the format of this release", {
@@ -284,8 +229,7 @@ export const storeOperations = [
       const only = named === undefined ? null : await context.goalId(named);
       const problems = (await holdfast.check()).map((each) => ({ ...each }));
       const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
-      const { store, namespace } = holdfast.journal;
-      for (const { stream } of await goalRows(store, namespace)) {
+      for (const { stream } of await goalRows(holdfast.journal)) {
         const id = streamId(stream);
         if (only !== null && id !== only) continue;
         const { state } = await holdfast.goal(id, { stale: "use" });

@@ -6,15 +6,14 @@
 import { allRows } from "../journal/index.ts";
 import { streamId, streamName } from "../model/names.ts";
 import { childId, incarnationOf } from "../session/index.ts";
-import type { ItemRow, Store } from "../store.ts";
+import type { ItemRow } from "../store.ts";
+import type { Source } from "./current-goal.ts";
 
-type Lister = Pick<Store, "list">;
 type InnerCalls = ReadonlyMap<ItemRow, readonly ItemRow[]>;
 
 /** For each call of `open` that has a sub-agent with open calls: the innermost of those. */
 export async function openCallsBelow(
-  store: Lister,
-  namespace: string,
+  { store, namespace }: Source,
   open: readonly ItemRow[],
 ): Promise<InnerCalls> {
   const request = { of: "streams", namespace, kind: "session", openCalls: true, limit: 500 } as const;
@@ -46,12 +45,11 @@ export async function openCallsBelow(
  * Splits calls that no process runs: `rest` needs a person, the others resume without one, as `waiting` says.
  */
 export async function withoutWaiting(
-  store: Lister,
-  namespace: string,
+  source: Source,
   open: readonly ItemRow[],
   unattended: readonly ItemRow[],
 ): Promise<{ readonly rest: readonly ItemRow[]; readonly waiting: string | null }> {
-  const below = await openCallsBelow(store, namespace, open);
+  const below = await openCallsBelow(source, open);
   const outer = unattended.filter((call) => below.has(call));
   return { rest: unattended.filter((call) => !below.has(call)), waiting: describe(outer, below) };
 }
