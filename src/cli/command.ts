@@ -21,9 +21,7 @@ export type OptionRow = readonly [
   field?: string,
 ];
 
-/** A command that runs one operation. */
 export interface Command<Name extends OperationName = OperationName> {
-  /** The words of the command: `task claim`. */
   readonly words: string;
   readonly operation: Name;
   readonly about: string;
@@ -33,7 +31,6 @@ export interface Command<Name extends OperationName = OperationName> {
   readonly ask?: (options: Options, args: Args) => Promise<Options>;
   /** Makes the input, unless each argument and option is a field of it. */
   readonly input?: (args: Args, options: Options) => Input;
-  /** Adjusts the input that was made from the arguments and options. */
   readonly adjust?: (fields: Input) => Input;
   readonly page: (data: ResultOf<Name>, screen: Screen) => string;
   /** The data of `--json`, if it differs from the result. */
@@ -57,7 +54,6 @@ export function command<Name extends OperationName>(
   return { words: operation, operation, about, ...spec } as unknown as Command;
 }
 
-/** The input of the command's operation. */
 export function inputOf(command: Command, typed: Args, options: Options): Input {
   if (command.input) return command.input(typed, options);
   const fields: Record<string, unknown> = {};
@@ -109,7 +105,6 @@ function read(placeholder: string, name: string, typed: Value): unknown {
     : reader(name, typed as string);
 }
 
-/** The goal from `--goal` or the environment. */
 export function goalOption(typed: Value): string | undefined {
   return (typed as string | undefined) ?? (process.env["HOLDFAST_GOAL"] || undefined);
 }

@@ -45,8 +45,6 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
 ];
 
-/** Commands outside the table. */
-
 const ALONE = ["watch", "completion", "hook", "demo", "torture", "mcp"];
 const EVERYWHERE = ["--json", "--store", "--goal", "--by", "--role", "--help"];
 

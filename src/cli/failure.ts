@@ -25,7 +25,6 @@ export function reportFailure(error: unknown, asJson: boolean): void {
   else process.stderr.write(forPeople(`holdfast: ${message}`, hint));
 }
 
-/** Reports a problem that did not stop the command. */
 export function reportWarning(error: unknown, asJson: boolean): void {
   const { code, message, hint } = describe(error);
   if (asJson) process.stderr.write(envelope("warning", { code, message, hint }));

@@ -82,7 +82,6 @@ function reason(why: string | null): string {
   return why ? `: ${why}` : "";
 }
 
-/** A task in one line, after a change. */
 export function taskLine({ id, title, status, by }: TaskRow, { paint }: Screen): string {
   return `${paint.bold(id)}  ${statusWord(status, paint)}${by === null ? "" : ` by ${by}`}  ${title}\n`;
 }

@@ -46,7 +46,6 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   await program.parseAsync([...argv], { from: "user" });
 }
 
-/** The order in the help text. */
 function rankOf(word: string): number {
   return HEADINGS.flatMap(([, verbs]) => verbs).indexOf(word);
 }
@@ -110,7 +109,6 @@ function addWatch(program: Parser): void {
   });
 }
 
-/** Commands that need no store. */
 function addSetup(program: Parser): void {
   const add = (word: string, about: string): Parser =>
     program.command(word).description(about).helpGroup(headingOf(word));

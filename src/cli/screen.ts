@@ -1,7 +1,4 @@
-/**
- * The output of a command: pages for people, envelopes for programs, tables, colours, exit codes, and what
- * happens when the reader has closed the pipe.
- */
+/** The output of a command: pages for people, envelopes for programs, tables, colours, exit codes. */
 
 import { stripVTControlCharacters } from "node:util";
 import { shellWord } from "../model/stream/index.ts";
@@ -89,12 +86,10 @@ export function formatAnswer<Data>(
   return asJson ? envelope(kind, exact(data)) : withTypedCommands(page(escapeControls(data)));
 }
 
-/** The envelope of every `--json` answer. */
 export function envelope(kind: string, data: unknown): string {
   return `${JSON.stringify({ schemaVersion: 1, kind, data })}\n`;
 }
 
-/** A command on a page, with the option that reaches the same store. */
 export function commandToPaste({ paint, store = "" }: Screen, command: string): string {
   return paint.cyan(command + store);
 }
@@ -187,9 +182,7 @@ function padded(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - widthOf(text)));
 }
 
-/**
- * Leaves coloured text alone: a cut could split an escape sequence. Cells that may shrink have no colours.
- */
+/** Leaves coloured text alone: a cut could split an escape sequence. */
 export function truncate(text: string, width: number): string {
   if (text.includes("\u001b") || widthOf(text) <= width) return text;
   // A character has at most two UTF-16 units, so the rest of a long text need not be scanned.

@@ -179,14 +179,12 @@ function whatHappensNext(call: Call): string {
   return "its session verifies it when it runs again; if the tool cannot tell, it waits for you";
 }
 
-/** One complete command per line, to paste. */
 function resolveCommands(named: string, call: Call, { cyan }: Screen["paint"]): string[] {
   const { unbegun, cancelled, subAgentCalls } = call;
   const all = unbegun
     ? { "let it run": "retry", "refuse it": "failed" }
     : { "it happened": "landed", "retry it": "retry", "it did not happen": "failed" };
-  // A cancelled call is not retried. Other calls can only be retried before their sub-agent's calls are
-  // resolved.
+  // While calls of its sub-agent are open, a call that is not cancelled can only be retried.
   const ways = Object.entries(all).filter(([, outcome]) => {
     return outcome === "retry" ? !cancelled : cancelled || subAgentCalls.length === 0;
   });
@@ -196,7 +194,6 @@ function resolveCommands(named: string, call: Call, { cyan }: Screen["paint"]): 
   });
 }
 
-/** Each call with everything that is known of it, and the commands that resolve it. */
 export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
   const { paint, width, store = "" } = screen;
   if (calls.length === 0) return "no open calls\n";
@@ -250,7 +247,6 @@ export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-/** With the store option in its hints. */
 export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
   return {
     ok,

@@ -48,7 +48,6 @@ export function statusPage(status: Status, screen: Screen): string {
   return lines.map((line) => `${line}\n`).join("");
 }
 
-/** The data of `--json`, with the store option in its commands. */
 export function statusData(status: Status, { store = "" }: Screen): Status {
   const withStore = ({ what, command }: Need): Need => ({ what, command: command + store });
   return { ...status, needs: status.needs.map(withStore), next: withStore(status.next) };
@@ -113,10 +112,7 @@ export interface StatusCommandOptions {
   readonly goal: string | undefined;
 }
 
-/**
- * Parses the options of the fast path. Null: commander must parse them. `status-options.test.ts` compares
- * both.
- */
+/** Parses the options of the fast path. Null: commander must. `status-options.test.ts` compares both. */
 export function readStatusOptions(args: readonly string[]): StatusCommandOptions | null {
   const options: { json: boolean; store?: string; goal?: string } = { json: false };
   for (let index = 0; index < args.length; index++) {

@@ -1,6 +1,4 @@
-/**
- * `supervise`: cleans up after crashed agents, starts workers if given a command, and logs it, until Ctrl-C.
- */
+/** `supervise`: cleans up after crashed agents and starts workers, until Ctrl-C. */
 
 import type { Holdfast } from "../open.ts";
 import { pruneEndedSessions } from "../operations/index.ts";
@@ -79,7 +77,6 @@ function pruneHourly(
   return setInterval(act, RETAIN_EVERY_MS);
 }
 
-/** One line: time, type, then the fields. */
 function lineOf({ type, ...about }: LogEvent): string {
   const fields = Object.entries(about)
     .filter(([, value]) => value !== null)

@@ -1,6 +1,4 @@
-/**
- * `torture -- <agent command>`: kills a user's agent at every failpoint it passes, and compares the effects.
- */
+/** `torture -- <agent command>`: kills an agent at every failpoint it passes, and compares the effects. */
 
 import { execFileSync } from "node:child_process";
 import type { CrashReport } from "../testing/index.ts";

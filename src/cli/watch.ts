@@ -13,9 +13,7 @@ const AT_LEAST_EVERY_MS = 30_000;
 const AT_MOST_EVERY_MS = 200;
 const LOOK_EVERY_MS = 500;
 const CLEAR = "\u001b[H\u001b[J";
-/**
- * Delays between probes of the pipe: `| head -1` closes it at once, a long reader is probed once a minute.
- */
+/** Delays between probes of the pipe: short at first for `| head -1`, then once a minute. */
 const PROBE_AFTER_MS = 1_000;
 const MAX_PROBE_MS = 60_000;
 
@@ -81,7 +79,6 @@ class Output {
   private hasSpaces = false;
   private timer: NodeJS.Timeout | undefined;
 
-  /** `afterSpaces` separates the spaces from the next answer. */
   constructor(afterSpaces: string) {
     this.afterSpaces = afterSpaces;
     const stats = fstatSync(process.stdout.fd);
@@ -112,7 +109,6 @@ class Output {
   }
 }
 
-/** Waits for a change, a timeout or the end. */
 class Change {
   private isPending = false;
   private isStopped = false;
@@ -128,7 +124,6 @@ class Change {
     this.wake();
   }
 
-  /** False if `stop` was called. */
   async next(withinMs: number | null): Promise<boolean> {
     if (!this.isPending && !this.isStopped) {
       await new Promise<void>((resolve) => {

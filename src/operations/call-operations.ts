@@ -44,7 +44,6 @@ async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<
   return rows;
 }
 
-/** Ids that open calls of several sessions share. */
 function sharedIds(rows: readonly ItemRow[]): Set<string> {
   const seen = new Set<string>();
   return new Set(rows.map(({ id }) => id).filter((id) => seen.size === seen.add(id).size));
@@ -108,7 +107,6 @@ export const callOperations = [
   query("calls", "List calls without an outcome, of all sessions or one; or every call of one session", {
     input: z.strictObject({
       session: text.optional(),
-      /** With a session: only calls without an outcome. */
       open: z.boolean().optional(),
     }),
     result: z.strictObject({
@@ -157,7 +155,6 @@ export const callOperations = [
         outcome: text,
         /** Whether its session continues with that; a cancelled one does not. */
         goesOn: z.boolean(),
-        /** Whether a result was given; without one, a call that landed returns null. */
         hasResult: z.boolean(),
       }),
       async run(context, { call: typed, session: inSession, outcome, result, by, why }) {

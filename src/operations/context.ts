@@ -17,14 +17,11 @@ import { followWrites, showsAnother, syncPlanningFolder } from "./planning-folde
 import { findStore, isRemote, requireStore, restoreFromRepository, type StorePlace } from "./store-place.ts";
 import { type EventMerge, mergeNewEvents, unparsedEdits } from "./unmerged-changes.ts";
 
-/** A person types commands; an agent calls tools. */
 export type Caller = "person" | "agent";
 
 export interface ContextOptions {
-  /** The store's address; found from the working directory unless given. */
   readonly address?: string | undefined;
   readonly cwd?: string;
-  /** The goal for operations that name none. */
   readonly goal?: string | undefined;
   readonly by: Actor;
   readonly caller: Caller;
@@ -38,7 +35,6 @@ export class Context {
   readonly by: Actor;
   readonly caller: Caller;
   readonly now: () => number = Date.now;
-  /** Whether the caller named the store. Otherwise it was found from the working directory. */
   readonly isStoreNamed: boolean;
   /** Event files and edits that the last merge could not read, one line each. */
   notTakenIn: readonly string[] = [];
@@ -67,7 +63,6 @@ export class Context {
     return this.opening;
   }
 
-  /** The store, created if missing. */
   create(): Promise<Holdfast> {
     this.opening ??= this.openOrRead(false);
     return this.opening;
@@ -95,7 +90,6 @@ export class Context {
 
   /** Warns once if the open store has moved, or if a copy of it is unfinished. */
   async warnIfMoved(): Promise<void> {
-    // A failure to open was reported to the operation that needed the store.
     const holdfast = await this.opening?.catch(() => null);
     if (!holdfast || this.hasWarnedOfMove) return;
     const { journal } = holdfast;
@@ -109,20 +103,15 @@ export class Context {
     journal.warn(warning);
   }
 
-  /** Whether the store could only be opened read-only. */
   get isReadOnly(): boolean {
     return this.whyReadOnly !== null;
   }
 
-  /** Replaces a plain "read-only" by the reason why the store opened read-only. */
   explainReadOnly(error: unknown): unknown {
     return isHoldfastError(error, "STORE_READONLY") ? (this.whyReadOnly ?? error) : error;
   }
 
-  /**
-   * The store, after merging what git brought into `.planning/events/`. Call it before any answer about
-   * goals.
-   */
+  /** The store after merging `.planning/events/`. Call it before any answer about goals. */
   async current(): Promise<Holdfast> {
     const holdfast = await this.holdfast();
     if (!this.isStoreNamed) {
@@ -156,7 +145,6 @@ export class Context {
     }
   }
 
-  /** Syncs the project's files now, and after each write through this handle. */
   async syncFolder(goal: Goal): Promise<void> {
     const onOtherGoal = (other: string): void => goalCore(goal).journal.warn(showsAnother(goal.id, other));
     if (this.followsFolder()) await syncPlanningFolder(goal, this.place.root, { onOtherGoal });
@@ -166,7 +154,6 @@ export class Context {
     return !this.isStoreNamed && !this.isReadOnly;
   }
 
-  /** A goal to read, however old. */
   async readGoal(id: string | undefined): Promise<Goal> {
     const holdfast = await this.holdfast();
     const name = await this.goalId(id);
@@ -220,9 +207,7 @@ export class Context {
   }
 
   async close(): Promise<void> {
-    if (!this.opening) return;
-    // A failure to open was reported to the operation that needed the store.
-    const holdfast = await this.opening.catch(() => null);
+    const holdfast = await this.opening?.catch(() => null);
     await holdfast?.close();
   }
 }

@@ -10,7 +10,6 @@ import { streamId } from "../model/names.ts";
 import type { Store, StreamRow } from "../store.ts";
 import type { StorePlace } from "./store-place.ts";
 
-/** Null if none was chosen. */
 export function currentGoal({ home, root }: StorePlace): string | null {
   return readChosen(home)[root] ?? null;
 }
@@ -31,7 +30,6 @@ export interface Source {
   readonly namespace: string;
 }
 
-/** Every goal of the store, the last changed first. */
 export function goalRows({ store, namespace }: Source): Promise<StreamRow[]> {
   const request = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
   return allRows((from) => store.list<"streams">({ ...request, ...from }));

@@ -46,11 +46,8 @@ const nextWork = z.strictObject({
   outlook: z.enum(["ready", "waiting", "blocked", "stuck", "unplanned", "done"]),
   why: text,
   tasks: z.array(view.taskRow),
-  /** The next action that someone noted. */
   noted: text.nullable(),
-  /** How a merge changed work that was already done. */
   merged: z.array(text),
-  /** Event files and edits that could not be merged. */
   notTakenIn: z.array(text),
 });
 

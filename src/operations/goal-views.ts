@@ -31,7 +31,6 @@ export const taskRow = z.strictObject({
   wave: plan.wave,
   /** The holder of the claim, while the task is in progress. */
   by: text.nullable(),
-  /** Active blockers that name it. */
   blockedBy: plan.blockedBy,
 });
 

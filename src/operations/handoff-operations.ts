@@ -52,7 +52,6 @@ export const handoffOperations = [
       goal,
       session: text.optional(),
       tokens: z.int().optional(),
-      /** Continue although the goal is stale or files have changed. */
       force: z.boolean().optional(),
     }),
     result: z.strictObject({

@@ -1,7 +1,6 @@
 /**
- * A store that `copy` moved stays readable, frozen at that moment. An unfinished copy leaves two stores that
- * take no writes, one of them perhaps partial. The store's seal tells, and every reader gets a warning made
- * from it.
+ * Warnings for readers of a store that `copy` moved, which stays readable as it was then, or of the two
+ * stores of an unfinished copy, which take no writes and may be partial. The store's seal tells.
  */
 
 import { isAbsolute, join, resolve } from "node:path";
@@ -12,7 +11,6 @@ import type { Source } from "./current-goal.ts";
 import type { MovedStore, UnfinishedCopy } from "./status-view.ts";
 import { findStore } from "./store-place.ts";
 
-/** Null for a store that has not moved. */
 export async function movedStore({ store, namespace }: Source): Promise<MovedStore | null> {
   const seal = await store.moving?.seal();
   if (seal?.phase !== "left") return null;
@@ -61,7 +59,6 @@ export function unfinishedWarning(address: string, copy: UnfinishedCopy): Holdfa
   });
 }
 
-/** The warning that the seal calls for, or null. */
 export async function sealWarning(source: Source): Promise<HoldfastError | null> {
   const { store } = source;
   const moved = await movedStore(source);
@@ -78,7 +75,6 @@ export async function sealNotice(source: Source): Promise<string | null> {
   return copy && unfinishedNotice(copy);
 }
 
-/** Throws if the store is the target of an unfinished copy. */
 export async function refuseIncomplete(store: Pick<Store, "address" | "moving">): Promise<void> {
   const copy = await unfinishedCopy(store);
   if (copy?.isTarget) throw unfinishedWarning(store.address, copy);
@@ -90,7 +86,6 @@ export function isDefaultStore(to: string): boolean {
   return to === `files ${home}` || to === `sqlite ${join(home, "store.db")}`;
 }
 
-/** Tells how programs reach a store that has moved to `to`. */
 export function howToReach(to: string): string {
   if (isDefaultStore(to)) {
     const first = process.env["HOLDFAST_STORE"] ? "Unset HOLDFAST_STORE. " : "";

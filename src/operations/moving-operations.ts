@@ -1,7 +1,4 @@
-/**
- * Operations that carry a store's content elsewhere: another store, a portable file, the files of the
- * repository.
- */
+/** Operations that carry a store's content to another store, a portable file or the repository's files. */
 
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -39,7 +36,6 @@ const portable = z.strictObject({
 const exported = portable.extend({
   /** Streams that could not be read completely, and their forks: left out. */
   damaged: z.array(z.strictObject({ stream: text, why: text })),
-  /** How many supervisors' records of workers were left out. */
   supervisorNotes: z.int(),
 });
 
@@ -63,9 +59,7 @@ function endOf({ address, moving }: Store, cwd: string): Parameters<typeof copyS
 
 const TASKS_NAMED = 3;
 
-/**
- * Adds commands that release tasks: a claim by command outlives its process, so there is no worker to stop.
- */
+/** Adds commands that release tasks: a claim by command has no worker to stop. */
 function withReleaseCommands(error: unknown, from: string, place: StorePlace): unknown {
   const names = isHoldfastError(error, "STREAM_BUSY") ? (error.data["names"] as string[] | undefined) : [];
   const tasks = (names ?? []).flatMap((name) => {
@@ -91,7 +85,6 @@ const copyResult = z.strictObject({
   rows: z.record(text, z.int()),
   /** How programs find the new store; after abandoning a copy, what is left of it. */
   afterwards: text,
-  /** Whether this abandoned a copy instead of moving anything. */
   abandoned: z.boolean(),
 });
 
@@ -156,7 +149,6 @@ export const movingOperations = [
     "Import an exported file, checked before anything is written; creates the store if needed",
     {
       input: z.strictObject({ file: text }),
-      /** `added`: how many of its writes were new. */
       result: portable.extend({ added: z.int() }),
       async run(context, { file }) {
         const into = async () => (await context.create()).journal;
@@ -177,7 +169,6 @@ export const movingOperations = [
           z.strictObject({ file: text, taken: z.array(text), left: z.array(text), beside: text.nullable() }),
         ),
         ahead: z.array(text),
-        /** How a merge changed work that was already done. */
         merged: z.array(text),
       }),
       async run(context, input) {

@@ -125,7 +125,6 @@ export const noteOperations = [
       description: text,
       tasks: z.array(text).optional(),
       phases: z.array(z.union([z.int(), text])).optional(),
-      /** It blocks the whole goal. */
       everything: z.boolean().optional(),
       /** Only report it: it blocks nothing until someone confirms it. */
       reportOnly: z.boolean().optional(),

@@ -9,13 +9,10 @@ import { formatPath } from "../model/json.ts";
 import type { Caller, Context } from "./context.ts";
 
 export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {
-  /** The words of the command: `task claim`. */
   readonly name: string;
-  /** One line for help texts and tool lists. */
   readonly about: string;
   /** Agents are not offered a person's operations: those vouch for the outside world, or remove history. */
   readonly who: Caller | "both";
-  /** Whether it changes anything. */
   readonly writes: boolean;
   readonly input: Input;
   readonly result: Result;
@@ -30,7 +27,6 @@ type Spec<Input extends z.ZodType, Result extends z.ZodType> = Pick<
   "input" | "result" | "run"
 > & { readonly who?: Caller };
 
-/** An operation that changes nothing. */
 export function query<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
   name: Name,
   about: string,
@@ -39,7 +35,6 @@ export function query<const Name extends string, Input extends z.ZodType, Result
   return { name, about, who: "both", writes: false, ...spec };
 }
 
-/** An operation that changes the store or files. */
 export function mutation<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
   name: Name,
   about: string,
@@ -48,7 +43,6 @@ export function mutation<const Name extends string, Input extends z.ZodType, Res
   return { name, about, who: "both", writes: true, ...spec };
 }
 
-/** Checks the caller and the input, then runs the operation. */
 export async function perform(each: Operation, context: Context, input: unknown): Promise<unknown> {
   if (each.who !== "both" && each.who !== context.caller) {
     throw new HoldfastError("ROLE_REFUSED", `${each.name}: not allowed for ${context.caller}s`, {
@@ -79,7 +73,6 @@ export async function perform(each: Operation, context: Context, input: unknown)
   }
 }
 
-/** Whether the error itself names the new store or the unfinished copy. */
 function mentionsSeal(error: unknown): boolean {
   return isHoldfastError(error, "STORE_MOVED") || (isHoldfastError(error) && "moved" in error.data);
 }

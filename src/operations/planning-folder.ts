@@ -69,7 +69,6 @@ async function keepInStep(
   }
 }
 
-/** Makes the folder show this goal, whichever goal it shows now. */
 export async function showInFolder(goal: Goal, options: ProjectOptions): Promise<GoalFolder> {
   const { projectGoal } = await import("../projections/index.ts");
   try {
@@ -82,7 +81,6 @@ export async function showInFolder(goal: Goal, options: ProjectOptions): Promise
   }
 }
 
-/** The other goal that the folder shows; null if it shows ours. */
 async function otherGoalShown(showing: Promise<unknown>): Promise<string | null> {
   try {
     await showing;
@@ -117,7 +115,6 @@ async function switchFolder(
   return givesWay(shown) ? projectGoal(goal, { ...options, instead: other }) : null;
 }
 
-/** Turns an error of the file system into one with a hint. */
 export function explainFileError(error: unknown): unknown {
   const isSystemError = error instanceof Error && "syscall" in error && !isHoldfastError(error);
   return isSystemError ? folderOutdated(error) : error;

@@ -44,7 +44,6 @@ export function recordedFile(who: Caller, { path: typed, act }: NamedFile): Name
   return { path, act };
 }
 
-/** False for files of git and Holdfast. `path` is relative to the root. */
 export function isWorkFile(path: string): boolean {
   const [first = ""] = path.split("/");
   return !MANAGED.includes(first.toLowerCase());
@@ -68,7 +67,6 @@ function realOf(folder: string): string {
   return join(realOf(dirname(folder)), basename(folder));
 }
 
-/** `what` is null if there is no such file. */
 function refused(path: string, what: string | null, hint: string): HoldfastError {
   const message = what === null ? `there is no file ${path}` : `${path} ${what}`;
   return new HoldfastError("INPUT_INVALID", message, {

@@ -1,6 +1,4 @@
-/**
- * The records of a goal as operations take and answer with them, by the tables of `model/goal/records.ts`.
- */
+/** The records of a goal as operations take and return them, by the tables of `model/goal/records.ts`. */
 
 import * as z from "zod";
 import {
@@ -84,7 +82,6 @@ type OwnView<Table extends RecordTable> = {
   -readonly [Name in keyof Table as ViewName<Name, Table[Name]>]: ViewValue<Table[Name]>;
 };
 
-/** A record as an operation answers with it. */
 export type ViewOf<Table extends RecordTable> = [FlatName<Table>] extends [never]
   ? OwnView<Table>
   : OwnView<Table> & ViewOne<Table[FlatName<Table>]["type"]>;
@@ -106,7 +103,6 @@ function columnsOf(table: RecordTable, last: readonly string[]): Column[] {
   return columns.sort((a, b) => rank(a) - rank(b));
 }
 
-/** The members of a view, for a schema that has others beside them. */
 export function viewShape<Table extends RecordTable>(
   table: Table,
   last: readonly string[] = [],

@@ -98,7 +98,6 @@ async function activeSessions(
   return { sessions: found.slice(0, limit), more: found.length > limit };
 }
 
-/** Adds to VERSION_NOT_FOUND where to look. */
 async function withVersionHint<Result>(id: string, asked: Promise<Result>): Promise<Result> {
   return asked.catch((error: unknown) => {
     if (!isHoldfastError(error, "VERSION_NOT_FOUND")) throw error;

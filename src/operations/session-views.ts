@@ -39,7 +39,6 @@ export const sessionRow = z.strictObject({
   parent: text.nullable(),
 });
 
-/** Fields that a session's summary lacks. */
 export interface SessionContext {
   readonly running: boolean;
   readonly crashed: boolean;
@@ -81,7 +80,6 @@ export const call = z.strictObject({
   /** The person who allowed another attempt that is not made yet. */
   grantedBy: text.nullable(),
   open: z.boolean(),
-  /** Whether the process that holds its session is running it. */
   running: z.boolean(),
   /** Whether it is open and no process runs its session: a person may resolve it. */
   unattended: z.boolean(),
@@ -151,7 +149,6 @@ export const session = sessionRow.extend({
   /** A fork's effects are off until a person switches them on. */
   effects: z.enum(["on", "off"]),
   heldBy: holder.nullable(),
-  /** For a crashed session: its last holder. */
   goneHolder: holder.nullable(),
 });
 
@@ -189,7 +186,6 @@ export function sessionView(from: SessionDetail, { held, gone }: HeldBy): z.inpu
   };
 }
 
-/** One line of `session log`: an event in words. */
 interface LogLine {
   readonly seq: number;
   readonly at: string;
@@ -201,7 +197,6 @@ interface LogLine {
 
 type Words = readonly [word: string, text: string];
 
-/** A formatter for every type of session event. */
 type Formatters = {
   readonly [Type in keyof SessionEvents]: SessionEvents[Type] extends EventSpec<SessionState, infer Data>
     ? (data: Data) => Words
@@ -279,7 +274,6 @@ export function logLine(seq: number, event: Event): LogLine {
   return { seq, at: new Date(event.at).toISOString(), type: event.type, word, text: short(text) };
 }
 
-/** A message on one line. */
 export function blocksText(blocks: readonly Block[]): string {
   return short(
     blocks

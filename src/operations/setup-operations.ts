@@ -43,7 +43,6 @@ export const schemaOperations = [
     }),
     result: z.strictObject({ name: text, folder: text, files: z.array(text) }),
     async run(_context, { folder = ".", ...template }) {
-      // Imported here: no other operation needs it.
       const { generateState } = await import("../state-files/index.ts");
       const files = Object.entries(generateState(definedFields(template)));
       const target = resolve(folder);
@@ -67,7 +66,6 @@ const file = z.strictObject({
   path: text,
   agent: z.enum(AGENTS).nullable(),
   change: z.enum(["created", "changed", "removed", "same"]),
-  /** The change as a unified diff; only for a dry run. */
   diff: text.nullable(),
 });
 
@@ -82,13 +80,11 @@ const proof = z.strictObject({
 const result = z.strictObject({
   mode: z.enum(["made", "planned", "removed", "checked"]),
   ok: z.boolean(),
-  /** Null if none was opened or created. */
   address: text.nullable(),
   created: z.boolean(),
   agents: z.array(z.enum(AGENTS)),
   /** The command that starts Holdfast in this project. */
   command: text,
-  /** The folder that the paths are relative to. */
   root: text,
   files: z.array(file),
   proofs: z.array(proof),

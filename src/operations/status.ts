@@ -26,7 +26,6 @@ interface StatusOptions {
   readonly namespace?: string;
   readonly goal?: string | undefined;
   readonly now: number;
-  /** Event files and edits that the caller could not merge. */
   readonly notTakenIn?: readonly string[];
 }
 
@@ -93,7 +92,6 @@ async function goalStatus(source: Source, row: StreamRow, now: number): Promise<
   };
 }
 
-/** Every call without an outcome, over all sessions. */
 export function openCallRows(source: Source): Promise<ItemRow[]> {
   return itemRows(source, { kind: "call", open: true });
 }
@@ -239,7 +237,6 @@ async function blockerNeeds(
   });
 }
 
-/** Lists what open calls need. `open` are all calls without an outcome. */
 async function callNeeds(source: Source, open: readonly ItemRow[], now: number): Promise<Need[]> {
   const waiting = open.filter(({ status }) => status === "waiting");
   const others = open.filter(({ status }) => status !== "waiting");

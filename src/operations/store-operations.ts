@@ -41,7 +41,6 @@ export const superviseOperations = [
     who: "person",
     input: z.strictObject({
       staleAfterMs: z.int().positive().optional(),
-      /** Also remove sessions that ended longer ago than this. */
       retainMs: z.int().positive().optional(),
     }),
     result: z.strictObject({
@@ -162,7 +161,6 @@ interface MigratedFile {
   backup: string | null;
 }
 
-/** Migrates every agent_state.json below `.planning/`. */
 async function migrateFiles(context: Context, dryRun: boolean): Promise<MigratedFile[]> {
   const planning = join(context.place.root, PLANNING);
   if (!existsSync(planning)) return [];

@@ -8,7 +8,6 @@ import { join, resolve } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
 import { type ProjectPlace, projectPlace } from "../project-place.ts";
 
-/** The project folder that shows a goal as files. Git carries it. */
 export const PLANNING = ".planning";
 
 export interface StorePlace extends ProjectPlace {
@@ -20,7 +19,6 @@ export interface StorePlace extends ProjectPlace {
   readonly exists: boolean;
   /** Whether a store may be there that file permissions hide from this user. */
   readonly isUnreadable: boolean;
-  /** The store's file if it is there but empty; else null. */
   readonly emptyFile: string | null;
 }
 
@@ -31,10 +29,7 @@ export function findStore(address: string | undefined, from: string): StorePlace
   return { address: found.exists ? home : undefined, label: home, ...found, root, home };
 }
 
-/**
- * Creates the store of a fresh clone from the event files that git brought.
- * Returns false if there are none, or if the caller named a store.
- */
+/** Creates the store of a fresh clone from its event files. False if there are none or a store is named. */
 export async function restoreFromRepository(
   place: StorePlace,
   options: { readonly warn?: (error: unknown) => void } = {},

@@ -41,9 +41,7 @@ export async function openCallsBelow(
   return below;
 }
 
-/**
- * Splits calls that no process runs: `rest` needs a person, the others resume without one, as `waiting` says.
- */
+/** Splits calls that no process runs: `rest` needs a person, `waiting` says which resume without one. */
 export async function withoutWaiting(
   source: Source,
   open: readonly ItemRow[],

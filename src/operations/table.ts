@@ -29,7 +29,6 @@ const ROWS = [
 type Row = (typeof ROWS)[number];
 export type OperationName = Row["name"];
 
-/** The result of an operation. */
 export type ResultOf<Name extends OperationName> = z.output<Extract<Row, { readonly name: Name }>["result"]>;
 
 export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(

@@ -87,7 +87,6 @@ export const taskOperations = [
       phase: z.union([z.int(), text]).optional(),
       /** Acceptance criteria. A review without them uses those of its tasks. */
       wanted: z.array(text).optional(),
-      /** Tasks to review; makes this task a review. */
       reviews: z.array(text).optional(),
     }),
     result,

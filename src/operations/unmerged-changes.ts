@@ -31,9 +31,7 @@ export async function hasUnmergedEvents(place: StorePlace, store: Store): Promis
   }
 }
 
-/** The outcome of merging `.planning/events/` into the store. */
 export interface EventMerge {
-  /** Problems, one line each, for answers that are read without their warnings. */
   readonly problems: readonly string[];
   /** Names of all event files at that time; null if the folder could not be listed. */
   readonly names: readonly string[] | null;
@@ -73,9 +71,7 @@ function existsEvenBroken(path: string): boolean {
   }
 }
 
-/**
- * The same for a caller that has the store open read-only. Throws if the store cannot be opened for writing.
- */
+/** The same for a caller that has the store open read-only. */
 export async function openAndMergeEvents(
   place: StorePlace,
   warn?: (error: unknown) => void,
@@ -108,10 +104,7 @@ const FOLDERS = ["", "decisions", "blockers", "sessions"];
 const UNPARSED = /^[\w.-]{1,200}\.unread-[0-9a-f]{12}$/;
 const NAMED = 5;
 
-/**
- * Edits that could not be parsed: Holdfast keeps them beside the file, as `STATE.md.unread-…`. A hook usually
- * finds them, and its output is rarely read. So every status names them until they are removed.
- */
+/** Edits that could not be parsed, kept as `STATE.md.unread-…`. Every status names them until removed. */
 export function unparsedEdits({ root }: Pick<StorePlace, "root">): string[] {
   const files = FOLDERS.flatMap((folder) =>
     namesIn(join(root, PLANNING, folder))

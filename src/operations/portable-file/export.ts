@@ -57,7 +57,6 @@ class Export {
   private readonly damaged = new Map<string, string>();
   private readonly asGone: GoneLine[] = [];
   private supervisorNotes = 0;
-  /** Artifacts that came with the current stream. */
   private fresh: string[] = [];
   /** Which exported stream holds each key. */
   private readonly holders = new Map<string, string>();
@@ -253,7 +252,6 @@ function changed(stream: string): HoldfastError {
 /** Append mode: after a truncation, the next write goes to the new end. */
 const OPEN_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND;
 
-/** A position to truncate back to. */
 interface Mark {
   readonly bytes: number;
   readonly sum: ReturnType<typeof createHash>;
@@ -269,7 +267,6 @@ class ExportFile {
   private readonly file: string;
   private readonly handle: FileHandle;
   private sum = createHash("sha256");
-  /** Everything added so far, buffered or written. */
   private bytes = 0;
   private buffered: Buffer[] = [];
   private bufferedBytes = 0;
@@ -300,7 +297,6 @@ class ExportFile {
     return { bytes: this.bytes, sum: this.sum.copy() };
   }
 
-  /** Removes what was added since the mark. A mark works once. */
   async backTo({ bytes, sum }: Mark): Promise<void> {
     await this.flush();
     await onDisk(this.file, () => this.handle.truncate(bytes));
@@ -308,7 +304,6 @@ class ExportFile {
     this.sum = sum;
   }
 
-  /** Adds the last line and gives the file its name. */
   async end(counts: { streams: number; writes: number }): Promise<void> {
     const end = { ...counts, sha256: this.sum.digest("hex") };
     await this.put(Buffer.from(`${JSON.stringify({ end })}\n`));
@@ -338,8 +333,7 @@ class ExportFile {
     const bytes = Buffer.concat(this.buffered);
     this.buffered = [];
     this.bufferedBytes = 0;
-    // `appendFile` writes until everything is written: a full disk may accept a part and refuse only the
-    // rest.
+    // Writes until everything is written: a full disk may accept a part and refuse only the rest.
     await onDisk(this.file, () => this.handle.appendFile(bytes));
   }
 }

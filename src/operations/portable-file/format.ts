@@ -84,14 +84,11 @@ export interface PortableReport {
   readonly streams: number;
   readonly writes: number;
   readonly artifacts: number;
-  /** Streams of kinds that this release does not know, left out. */
   readonly left: readonly string[];
 }
 
 export interface ExportReport extends PortableReport {
-  /** Streams that could not be read completely, left out. */
   readonly damaged: readonly { readonly stream: string; readonly why: string }[];
-  /** How many supervisors' records of workers were left out, because they belong to the store. */
   readonly supervisorNotes: number;
 }
 
@@ -113,7 +110,6 @@ export function requireKind(stream: string): StreamKind<unknown> {
 
 const PIECE = 512 * 1024;
 
-/** The lines of one payload or artifact. The first carries `head`. */
 export function* pieces(
   head: { write: Omit<StoredWrite, "payload"> } | { artifact: string },
   content: Payload,
@@ -132,7 +128,6 @@ function base64At(content: Uint8Array, at: number): string {
   return Buffer.from(content.buffer, content.byteOffset + at, length).toString("base64");
 }
 
-/** A line, with the content that was put together from its pieces. */
 export interface Entry {
   readonly line: Line;
   readonly content: Payload | null;

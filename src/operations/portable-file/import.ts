@@ -38,7 +38,6 @@ import {
 } from "./format.ts";
 
 export interface ImportReport extends PortableReport {
-  /** How many of its writes were new to the store. */
   readonly added: number;
 }
 
@@ -77,7 +76,6 @@ export async function importFrom(into: () => Promise<Journal>, file: string): Pr
   return { file, streams, writes, added, artifacts, left: [] };
 }
 
-/** Appends the writes of one stream. */
 class StreamImport {
   readonly stream: string;
   private readonly journal: Journal;
@@ -86,7 +84,6 @@ class StreamImport {
   private readonly fold: Fold;
   private readonly generation: number;
   private seq: number;
-  /** For the first write of a fork. */
   private fork: Write["fork"];
 
   private constructor(
@@ -180,17 +177,13 @@ interface StreamPlan {
 interface GenerationGap {
   readonly from: number;
   readonly to: number;
-  /** Keys of earlier generations. */
   readonly keys: readonly KeyAt[];
 }
 
 const PAGE = 200;
-/**
- * The seq of keys from other generations: no stream has a call there, so no call is mistaken for their owner.
- */
+/** The seq of keys from other generations: no stream has a call there that could seem to own them. */
 const NO_CALL = 1;
 
-/** Omits streams that need nothing special. */
 async function planImport(journal: Journal, file: string): Promise<ReadonlyMap<string, StreamPlan>> {
   const plan = new Map<string, StreamPlan>();
   let current: StreamComparison | null = null;
