@@ -24,22 +24,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
   ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
-  [
-    "Goals",
-    [
-      "goal",
-      "task",
-      "decide",
-      "decisions",
-      "fact",
-      "facts",
-      "forget",
-      "remember",
-      "block",
-      "blockers",
-      "move",
-    ],
-  ],
+  ["Goals", "goal task decide decisions fact facts forget remember block blockers move".split(" ")],
   ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
   ["Setting up", ["init", "hook", "schema", "completion", "demo", "torture"]],
   ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],

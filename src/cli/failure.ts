@@ -31,19 +31,11 @@ export function reportWarning(error: unknown, asJson: boolean): void {
   else process.stderr.write(forPeople(`holdfast: note: ${message}`, hint));
 }
 
-function forPeople(what: string, hint: string | null): string {
-  return withTypedCommands(escapeControls(`${what}\n${hint === null ? "" : `  ${hint}\n`}`));
+function forPeople(what: string, hint: string): string {
+  return withTypedCommands(escapeControls(`${what}\n  ${hint}\n`));
 }
 
-interface Description {
-  readonly code: string;
-  readonly message: string;
-  readonly hint: string | null;
-  readonly retryable: boolean;
-  readonly exit: number;
-}
-
-function describe(error: unknown): Description {
+function describe(error: unknown) {
   if (error instanceof Misuse) {
     const { message, hint, exit } = error;
     return { code: "MISUSED", message, hint, retryable: false, exit };
@@ -79,15 +71,10 @@ function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): numbe
 /** Below this, SQLite cannot create the files that it needs even to read, and reports an I/O error. */
 const MIN_FREE_BYTES = 1_000_000;
 
-interface DiskSpace {
-  readonly bavail: number;
-  readonly bsize: number;
-}
-
 /** A hint if the disk is full, which is the most likely reason for an I/O error. */
 export function fullDisk(
   path: unknown,
-  inspect: (path: string) => DiskSpace = (disk) => statfsSync(disk),
+  inspect: (path: string) => { readonly bavail: number; readonly bsize: number } = (disk) => statfsSync(disk),
 ): string {
   if (typeof path !== "string") return "";
   try {

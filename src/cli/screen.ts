@@ -19,14 +19,7 @@ export const EXIT = {
 
 type Brush = (text: string) => string;
 
-export interface Paint {
-  readonly bold: Brush;
-  readonly dim: Brush;
-  readonly red: Brush;
-  readonly yellow: Brush;
-  readonly green: Brush;
-  readonly cyan: Brush;
-}
+export type Paint = Readonly<Record<"bold" | "dim" | "red" | "yellow" | "green" | "cyan", Brush>>;
 
 const same: Brush = (text) => text;
 const NO_COLOURS: Paint = { bold: same, dim: same, red: same, yellow: same, green: same, cyan: same };

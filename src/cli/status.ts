@@ -10,8 +10,6 @@ import {
   type GoalStatus,
   hasUnmergedEvents,
   isRemote,
-  movedNotice,
-  movedWarning,
   type Need,
   oneLineError,
   openAndMergeEvents,
@@ -19,8 +17,8 @@ import {
   requireStore,
   restoreFromRepository,
   type Status,
-  unfinishedNotice,
-  unfinishedWarning,
+  sealNotice,
+  sealWarning,
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
@@ -32,13 +30,11 @@ const CELLS = 10;
 
 export function statusPage(status: Status, screen: Screen): string {
   const { paint, store = "" } = screen;
+  const notice = sealNotice(status);
   const isListed = status.needs.some(({ command }) => command === status.next.command);
   const lines = [
-    ...(status.moved === null ? [] : [`${paint.yellow(paint.bold("!"))} ${movedNotice(status.moved)}`]),
-    ...(status.unfinishedCopy === null
-      ? []
-      : [`${paint.yellow(paint.bold("!"))} ${unfinishedNotice(status.unfinishedCopy)}`]),
-    ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not merged: ${each}`),
+    ...(notice === null ? [] : [`${mark(paint)} ${notice}`]),
+    ...status.notTakenIn.map((each) => `${mark(paint)} not merged: ${each}`),
     ...needLines(status.needs, screen),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
     ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list${store}`)] : []),
@@ -59,7 +55,7 @@ function needLines(needs: readonly Need[], screen: Screen): string[] {
   const room = Number.isFinite(width) ? Math.min(longest, Math.max(20, width - 44)) : longest;
   return needs.map(({ what, command }) => {
     const text = what.length > room ? `${what.slice(0, room - 1)}…` : what.padEnd(room);
-    return `${paint.yellow(paint.bold("!"))} ${text}  ${commandToPaste(screen, command)}`;
+    return `${mark(paint)} ${text}  ${commandToPaste(screen, command)}`;
   });
 }
 
@@ -82,7 +78,7 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
       const who = by === null ? "not held" : `${by}${elsewhere ? ", in another clone" : ""}`;
       return `  ${task}  ${who}  ${name}`;
     }),
-    ...goal.merged.map((each) => `  ${paint.yellow(paint.bold("!"))} ${each}`),
+    ...goal.merged.map((each) => `  ${mark(paint)} ${each}`),
   ];
 }
 
@@ -102,19 +98,23 @@ function sessionLine(sessions: Status["sessions"]): string[] {
   return [`sessions  ${counts.join(" · ")}${money}${limit}${part}`];
 }
 
+function mark(paint: Paint): string {
+  return paint.yellow(paint.bold("!"));
+}
+
 function count(number: number, what: string): string {
   return number === 0 ? "" : `${number} ${what}`;
 }
 
-export interface StatusCommandOptions {
-  readonly json: boolean;
-  readonly store: string | undefined;
-  readonly goal: string | undefined;
+interface StatusCommandOptions {
+  json: boolean;
+  store?: string;
+  goal?: string;
 }
 
 /** Parses the options of the fast path. Null: commander must. `status-options.test.ts` compares both. */
 export function readStatusOptions(args: readonly string[]): StatusCommandOptions | null {
-  const options: { json: boolean; store?: string; goal?: string } = { json: false };
+  const options: StatusCommandOptions = { json: false };
   for (let index = 0; index < args.length; index++) {
     const [, name, value] = /^--(json|store|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
     if (name === "json" && value === undefined) options.json = true;
@@ -124,7 +124,7 @@ export function readStatusOptions(args: readonly string[]): StatusCommandOptions
       options[name] = text;
     } else return null;
   }
-  return { json: options.json, store: options.store, goal: options.goal };
+  return options;
 }
 
 export async function showStatus({ json, store, goal }: StatusCommandOptions): Promise<void> {
@@ -145,8 +145,8 @@ export async function showStatus({ json, store, goal }: StatusCommandOptions): P
   if (!isStoreNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
   const screen = await openScreen(store);
   const status = await readStatus(opened, { goal: goalOption(goal), now: Date.now(), notTakenIn });
-  if (status.moved !== null) warn(movedWarning(status.address, status.moved));
-  if (status.unfinishedCopy !== null) warn(unfinishedWarning(status.address, status.unfinishedCopy));
+  const warning = sealWarning(status);
+  if (warning !== null) warn(warning);
   const page = (each: typeof status) => statusPage(each, screen);
   await print(formatAnswer(json, "status", status, page, (each) => statusData(each, screen)));
   // Exiting closes a local store that was only read, and is faster than closing it in order.

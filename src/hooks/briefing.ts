@@ -17,6 +17,7 @@ import {
   knownGoals,
   oneLineError,
   openAndMergeEvents,
+  readSeal,
   type StorePlace,
   sealNotice,
   unparsedEdits,
@@ -59,10 +60,11 @@ export async function briefSession(request: BriefingRequest): Promise<string> {
 async function brief(request: BriefingRequest): Promise<string> {
   const { session, place } = request;
   const { store, notMerged } = await mergePulledEvents(request, await openReadOnly(request));
-  const [found, sealed] = await Promise.all([
+  const [found, seal] = await Promise.all([
     readCurrentGoal(store, place),
-    sealNotice({ store, namespace: NAMESPACE }),
+    readSeal({ store, namespace: NAMESPACE }),
   ]);
+  const sealed = sealNotice(seal);
   const sealNote = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
   const mergeNote = notMerged === null ? "" : `Events from a pull are not merged yet: ${notMerged}\n`;
   if (typeof found === "string") return sealNote + mergeNote + found;

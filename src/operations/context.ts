@@ -12,7 +12,7 @@ import { didYouMean } from "../model/options.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-import { sealWarning } from "./moved-store.ts";
+import { readSeal, sealWarning } from "./moved-store.ts";
 import { followWrites, showsAnother, syncPlanningFolder } from "./planning-folder.ts";
 import { findStore, isRemote, requireStore, restoreFromRepository, type StorePlace } from "./store-place.ts";
 import { type EventMerge, mergeNewEvents, unparsedEdits } from "./unmerged-changes.ts";
@@ -93,7 +93,7 @@ export class Context {
     const holdfast = await this.opening?.catch(() => null);
     if (!holdfast || this.hasWarnedOfMove) return;
     const { journal } = holdfast;
-    const warning = await sealWarning(journal).catch((error: unknown) => {
+    const warning = await readSeal(journal).then(sealWarning, (error: unknown) => {
       // The operation itself has succeeded, or failed for another reason.
       journal.warn(error);
       return null;

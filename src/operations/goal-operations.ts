@@ -22,7 +22,7 @@ import { streamId, streamName } from "../model/names.ts";
 import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
-import { sealNotice } from "./moved-store.ts";
+import { readSeal, sealNotice } from "./moved-store.ts";
 import { definedFields, mutation, query } from "./operation.ts";
 
 const text = z.string();
@@ -244,7 +244,7 @@ export const goalOperations = [
         notTakenIn,
       });
       const { journal } = await context.holdfast();
-      const sealed = await sealNotice(journal);
+      const sealed = sealNotice(await readSeal(journal));
       // An agent reads this text and no warnings.
       const head = sealed === null ? "" : `Holdfast: ${sealed}.\n`;
       const stale = staleness(state, context.now()).stale;

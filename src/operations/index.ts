@@ -3,13 +3,7 @@
 export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-export {
-  movedNotice,
-  movedWarning,
-  sealNotice,
-  unfinishedNotice,
-  unfinishedWarning,
-} from "./moved-store.ts";
+export { readSeal, sealNotice, sealWarning } from "./moved-store.ts";
 export { type Operation, perform } from "./operation.ts";
 export { syncPlanningFolder } from "./planning-folder.ts";
 export { isWorkFile, pathBelowRoot } from "./project-files.ts";

@@ -8,33 +8,27 @@ import { HoldfastError } from "../model/errors.ts";
 import { finishCopyHint } from "../model/stream/index.ts";
 import type { Store } from "../store.ts";
 import type { Source } from "./current-goal.ts";
-import type { MovedStore, UnfinishedCopy } from "./status-view.ts";
+import type { Status } from "./status-view.ts";
 import { findStore } from "./store-place.ts";
 
-export async function movedStore({ store, namespace }: Source): Promise<MovedStore | null> {
+/** What readers must know of a store's seal; both are null for most stores. */
+type Seal = Pick<Status, "address" | "moved" | "unfinishedCopy">;
+
+export async function readSeal({ store, namespace }: Source): Promise<Seal> {
+  const { address } = store;
   const seal = await store.moving?.seal();
-  if (seal?.phase !== "left") return null;
+  if (seal?.phase !== "left") return { address, moved: null, unfinishedCopy: await unfinishedCopy(store) };
   const { rows } = await store.list<"streams">({ of: "streams", namespace, limit: 1 });
   const last = rows[0]?.updatedAt;
-  return { to: seal.other, asOf: last === undefined ? null : new Date(last).toISOString() };
-}
-
-export function movedNotice({ to, asOf }: MovedStore): string {
-  return `this store has moved to ${to}${asOf === null ? "" : `; its data is as of ${asOf}`}`;
-}
-
-export function movedWarning(address: string, moved: MovedStore): HoldfastError {
-  return new HoldfastError("STORE_MOVED", `${address}: ${movedNotice(moved)}`, {
-    hint: howToReach(moved.to),
-    data: { moved: "left", to: moved.to },
-  });
+  const asOf = last === undefined ? null : new Date(last).toISOString();
+  return { address, moved: { to: seal.other, asOf }, unfinishedCopy: null };
 }
 
 /** Null for a store that takes part in no copy. A copy in progress counts as unfinished. */
 export async function unfinishedCopy({
   address,
   moving,
-}: Pick<Store, "address" | "moving">): Promise<UnfinishedCopy | null> {
+}: Pick<Store, "address" | "moving">): Promise<Status["unfinishedCopy"]> {
   const seal = await moving?.seal();
   if (seal?.phase !== "leaving" && seal?.phase !== "entering") return null;
   const here = absoluteAddress(address, process.cwd());
@@ -47,37 +41,35 @@ export function absoluteAddress(address: string, cwd: string): string {
   return address.replace(/^(sqlite|files) (.*)$/, (_, kind, path) => `${kind} ${resolve(cwd, path)}`);
 }
 
-export function unfinishedNotice({ from, to, isTarget }: UnfinishedCopy): string {
-  const what = isTarget ? `a copy into this store from ${from}` : `a copy of this store to ${to}`;
-  return `${what} is unfinished: ${isTarget ? "data may be missing" : "it takes no writes until then"}`;
+/** The seal in one line, or null if there is nothing to say. */
+export function sealNotice({ moved, unfinishedCopy: copy }: Seal): string | null {
+  if (moved !== null)
+    return `this store has moved to ${moved.to}${moved.asOf === null ? "" : `; its data is as of ${moved.asOf}`}`;
+  if (copy === null) return null;
+  return copy.isTarget
+    ? `a copy into this store from ${copy.from} is unfinished: data may be missing`
+    : `a copy of this store to ${copy.to} is unfinished: it takes no writes until then`;
 }
 
-export function unfinishedWarning(address: string, copy: UnfinishedCopy): HoldfastError {
-  return new HoldfastError("STORE_READONLY", `${address}: ${unfinishedNotice(copy)}`, {
-    hint: finishCopyHint(copy.from, copy.to),
-    data: { moved: copy.isTarget ? "entering" : "leaving", from: copy.from, to: copy.to },
+/** The same as a warning with a hint. */
+export function sealWarning(seal: Seal): HoldfastError | null {
+  const { address, moved, unfinishedCopy: copy } = seal;
+  const message = `${address}: ${sealNotice(seal)}`;
+  if (moved !== null) {
+    const data = { moved: "left", to: moved.to };
+    return new HoldfastError("STORE_MOVED", message, { hint: howToReach(moved.to), data });
+  }
+  if (copy === null) return null;
+  const { from, to, isTarget } = copy;
+  return new HoldfastError("STORE_READONLY", message, {
+    hint: finishCopyHint(from, to),
+    data: { moved: isTarget ? "entering" : "leaving", from, to },
   });
-}
-
-export async function sealWarning(source: Source): Promise<HoldfastError | null> {
-  const { store } = source;
-  const moved = await movedStore(source);
-  if (moved !== null) return movedWarning(store.address, moved);
-  const copy = await unfinishedCopy(store);
-  return copy && unfinishedWarning(store.address, copy);
-}
-
-/** The same as one line of text, for briefings. */
-export async function sealNotice(source: Source): Promise<string | null> {
-  const moved = await movedStore(source);
-  if (moved !== null) return movedNotice(moved);
-  const copy = await unfinishedCopy(source.store);
-  return copy && unfinishedNotice(copy);
 }
 
 export async function refuseIncomplete(store: Pick<Store, "address" | "moving">): Promise<void> {
   const copy = await unfinishedCopy(store);
-  if (copy?.isTarget) throw unfinishedWarning(store.address, copy);
+  if (copy?.isTarget) throw sealWarning({ address: store.address, moved: null, unfinishedCopy: copy });
 }
 
 /** Whether this store is in the default place, where it is found without being named. */

@@ -70,5 +70,3 @@ export type Status = z.output<typeof status>;
 export type GoalStatus = z.output<typeof goal>;
 export type Working = z.output<typeof working>;
 export type Need = z.output<typeof need>;
-export type MovedStore = z.output<typeof moved>;
-export type UnfinishedCopy = z.output<typeof unfinishedCopy>;

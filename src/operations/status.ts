@@ -14,7 +14,7 @@ import { didYouMean } from "../model/options.ts";
 import { age } from "../model/time.ts";
 import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals, type Source } from "./current-goal.ts";
-import { movedStore, unfinishedCopy } from "./moved-store.ts";
+import { readSeal } from "./moved-store.ts";
 import type { GoalStatus, Need, Status, Working } from "./status-view.ts";
 
 const GOALS_SHOWN = 5;
@@ -56,11 +56,8 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     ...(await abandonedNeeds(source, now)),
   ];
   const every = [...urgent, ...needs];
-  const moved = await movedStore(source);
   return {
-    address: store.address,
-    moved,
-    unfinishedCopy: moved === null ? await unfinishedCopy(store) : null,
+    ...(await readSeal(source)),
     notTakenIn: [...notTakenIn],
     needs: every,
     goals,

@@ -15,7 +15,7 @@ import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handoff-operations.ts";
-import { sealWarning } from "./moved-store.ts";
+import { readSeal, sealWarning } from "./moved-store.ts";
 import { definedFields, mutation, query } from "./operation.ts";
 import { openCallRows, readStatus } from "./status.ts";
 import { status } from "./status-view.ts";
@@ -85,7 +85,7 @@ async function examineStore(context: Context): Promise<Finding[]> {
     const goals = await goalRows(journal);
     const open = await openCallRows(journal);
     const waiting = open.filter((row) => row.status === "waiting").length;
-    const note = await sealWarning(journal);
+    const note = sealWarning(await readSeal(journal));
     return [
       note === null ? await examineWriting(context, journal.store) : bad("store", note.message, note.hint),
       good("goals", `${goals.length}`),
