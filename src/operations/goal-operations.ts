@@ -24,6 +24,7 @@ import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
 import { readSeal, sealNotice } from "./moved-store.ts";
 import { definedFields, mutation, query } from "./operation.ts";
+import { pickFields } from "./record-views.ts";
 
 const text = z.string();
 /** Which goal; unless given, the worktree's, else the only one that is not done. */
@@ -51,6 +52,16 @@ const nextWork = z.strictObject({
   notTakenIn: z.array(text),
 });
 
+const phase = z.strictObject({
+  number: z.int(),
+  name: text,
+  status: text,
+  tasks: z.int(),
+  completed: z.int(),
+  plans: z.array(text),
+});
+const question = z.strictObject({ id: text, text });
+
 const goalResult = z.strictObject({
   goal: text,
   statement: text,
@@ -62,28 +73,14 @@ const goalResult = z.strictObject({
   verification: z.enum(VERIFICATIONS),
   position,
   progress,
-  phases: z.array(
-    z.strictObject({
-      number: z.int(),
-      name: text,
-      status: text,
-      tasks: z.int(),
-      completed: z.int(),
-      plans: z.array(text),
-    }),
-  ),
+  phases: z.array(phase),
   next: nextWork,
   blockers: z.array(view.blocker),
   decisions: z.array(view.decision),
   facts: z.array(view.fact),
-  questions: z.array(z.strictObject({ id: text, text })),
+  questions: z.array(question),
   history: z.array(view.history),
 });
-
-function positionView(state: GoalState): z.input<typeof position> {
-  const { phase, phaseName, task, status } = positionOf(state);
-  return { phase, phaseName, task, status };
-}
 
 function progressView(state: GoalState): z.input<typeof progress> {
   const { phasesTotal, phasesCompleted, tasksTotal, tasksCompleted, percent } = progressOf(state);
@@ -110,30 +107,25 @@ async function goalView(handle: Goal, context: Context): Promise<z.input<typeof 
   const { phases } = surveyGoal(state);
   const plans = (number: number): string[] =>
     state.phases.find((each) => each.number === number)?.plans.map(({ name }) => name) ?? [];
-  const open = [...state.blockers.values()].filter(({ status }) => status !== "resolved");
-  return {
+  const blockers = [...state.blockers.values()].filter(({ status }) => status !== "resolved");
+  const open = [...state.questions.values()].filter(({ answer }) => answer === null);
+  return pickFields(goalResult, {
+    ...state,
     goal: state.id,
-    statement: state.statement,
-    title: state.title,
     seq,
     createdAt: view.iso(state.createdAt),
     updatedAt: view.iso(state.updatedAt),
     stale: staleness(state, now).stale,
-    verification: state.verification,
-    position: positionView(state),
+    position: pickFields(position, positionOf(state)),
     progress: progressView(state),
-    phases: phases.map(({ number, name, status, tasks, completed }) => {
-      return { number, name, status, tasks, completed, plans: plans(number) };
-    }),
+    phases: phases.map((each) => pickFields(phase, { ...each, plans: plans(each.number) })),
     next,
-    blockers: open.map(view.blockerView),
+    blockers: blockers.map(view.blockerView),
     decisions: searchDecisions(state.decisions.values()).map(view.decisionView),
     facts: confirmedFacts(state.facts.values(), now).map(view.factView),
-    questions: [...state.questions.values()]
-      .filter(({ answer }) => answer === null)
-      .map(({ id, text: asked }) => ({ id, text: asked })),
+    questions: open.map((each) => pickFields(question, each)),
     history: [...state.history.values()].slice(-5).reverse().map(view.historyView),
-  };
+  });
 }
 
 async function refuseExisting(context: Context, id: string): Promise<void> {
@@ -285,7 +277,7 @@ export const goalOperations = [
       );
       return {
         goal: handle.id,
-        position: positionView(state),
+        position: pickFields(position, positionOf(state)),
         progress: progressView(state),
         left: left.sort(compareTasks).map((task) => view.taskRowView(task, survey)),
         closed: closed && from !== to ? { number: closed.number, name: closed.name } : null,
@@ -312,14 +304,10 @@ export const goalOperations = [
     result: z.strictObject({ goal: text, active: z.int(), blockers: z.array(view.blocker) }),
     async run(context, input) {
       const { state } = await context.readGoal(input.goal);
-      const blockers = [...state.blockers.values()].filter(
-        ({ status }) => input.all === true || status !== "resolved",
-      );
-      return {
-        goal: state.id,
-        active: activeBlockers(state).length,
-        blockers: blockers.map(view.blockerView),
-      };
+      const all = [...state.blockers.values()];
+      const blockers = all.filter(({ status }) => input.all === true || status !== "resolved");
+      const active = activeBlockers(state).length;
+      return { goal: state.id, active, blockers: blockers.map(view.blockerView) };
     },
   }),
 ];

@@ -14,6 +14,7 @@ import { exactAge } from "../model/time.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { definedFields, mutation } from "./operation.ts";
+import { pickFields } from "./record-views.ts";
 import { itemId } from "./task-operations.ts";
 
 const text = z.string();
@@ -69,7 +70,7 @@ export const handoffOperations = [
       const { state } = handle;
       const now = context.now();
       const checked = await checkFiles(context.place.root, state.files.values());
-      const files = checked.files.map(({ path, verdict, why }) => ({ path, verdict, why }));
+      const files = checked.files.map((each) => pickFields(fileCheck, each));
       const changed = files.filter(({ verdict }) => verdict !== "OK");
       const { stale, ageMs } = staleness(state, now);
       const reasons = [

@@ -20,7 +20,6 @@ import {
 import { mutation, query } from "./operation.ts";
 import { explainFileError, showInFolder } from "./planning-folder.ts";
 import { exportTo } from "./portable-file/export.ts";
-import type { PortableReport } from "./portable-file/format.ts";
 import { importFrom } from "./portable-file/import.ts";
 import { findStore, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
 
@@ -38,10 +37,6 @@ const exported = portable.extend({
   damaged: z.array(z.strictObject({ stream: text, why: text })),
   supervisorNotes: z.int(),
 });
-
-function toResult<Report extends PortableReport>(report: Report): Report & { left: string[] } {
-  return { ...report, left: [...report.left] };
-}
 
 function isInHome({ home, label: path }: StorePlace): boolean {
   return path === home || dirname(path) === home;
@@ -140,8 +135,7 @@ export const movingOperations = [
     async run(context, { file }) {
       const { journal } = await context.holdfast();
       await refuseIncomplete(journal.store);
-      const report = await exportTo(journal, resolve(file), new Date(context.now()).toISOString());
-      return { ...toResult(report), damaged: [...report.damaged] };
+      return exportTo(journal, resolve(file), new Date(context.now()).toISOString());
     },
   }),
   mutation(
@@ -152,7 +146,7 @@ export const movingOperations = [
       result: portable.extend({ added: z.int() }),
       async run(context, { file }) {
         const into = async () => (await context.create()).journal;
-        return toResult(await importFrom(into, resolve(file)));
+        return importFrom(into, resolve(file));
       },
     },
   ),

@@ -1,7 +1,6 @@
 /** Operations on what a goal remembers: decisions, facts, files, blockers. */
 
 import * as z from "zod";
-import { HoldfastError } from "../model/errors.ts";
 import {
   blockerOf,
   confirmedFacts,
@@ -15,7 +14,7 @@ import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { definedFields, mutation, query } from "./operation.ts";
 import { projectPath, recordedFile } from "./project-files.ts";
-import { itemId } from "./task-operations.ts";
+import { itemId, missingItem } from "./task-operations.ts";
 
 const text = z.string();
 const blockerResult = view.blocker.extend({ goal: text });
@@ -23,10 +22,7 @@ const blockerResult = view.blocker.extend({ goal: text });
 function requireBlocker(state: GoalState, typed: string): string {
   const id = itemId("B", typed);
   if (state.blockers.has(id)) return id;
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id}: there is no blocker ${typed}`, {
-    hint: `${didYouMean(id, state.blockers.keys())}List them: holdfast block list --all`,
-    data: { goal: state.id, what: "blocker", id: typed },
-  });
+  throw missingItem(state, "blocker", typed, didYouMean(id, state.blockers.keys()), "block list --all");
 }
 
 export const noteOperations = [
@@ -89,10 +85,7 @@ export const noteOperations = [
       const all = confirmedFacts(state.facts.values(), context.now());
       const facts = all.filter((each) => key === undefined || each.key === key);
       if (key === undefined || facts.length > 0) return { goal: state.id, facts: facts.map(view.factView) };
-      throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id}: there is no fact ${key}`, {
-        hint: `${didYouMean(key, state.facts.keys())}List them: holdfast facts`,
-        data: { goal: state.id, what: "fact", id: key },
-      });
+      throw missingItem(state, "fact", key, didYouMean(key, state.facts.keys()), "facts");
     },
   }),
   mutation("forget", "Withdraw a fact that is no longer true", {
@@ -144,11 +137,8 @@ export const noteOperations = [
       const handle = await context.goal(input.goal);
       const blocker = requireBlocker(handle.state, input.blocker);
       const followUps = (input.followUps ?? []).map((title) => ({ title }));
-      const { workaround } = input;
-      return {
-        goal: handle.id,
-        ...view.blockerView(await handle.bypass({ blocker, workaround, followUps })),
-      };
+      const made = await handle.bypass({ blocker, workaround: input.workaround, followUps });
+      return { goal: handle.id, ...view.blockerView(made) };
     },
   }),
   mutation("block resolve", "Record how a blocker was resolved; lists the tasks it unblocks", {

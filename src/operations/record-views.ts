@@ -25,6 +25,15 @@ export function isoOrNull(at: number | null): string | null {
   return at === null ? null : iso(at);
 }
 
+/** The fields of `from` that the schema has, in its order. */
+export function pickFields<Shape extends z.ZodRawShape>(
+  { shape }: z.ZodObject<Shape>,
+  from: z.input<z.ZodObject<Shape>>,
+): z.input<z.ZodObject<Shape>> {
+  const source = from as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(Object.keys(shape).map((name) => [name, source[name]])) as typeof from;
+}
+
 const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   line: text,
   text,

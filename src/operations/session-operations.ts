@@ -7,9 +7,9 @@ import { isId, streamId, streamName } from "../model/names.ts";
 import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
-import { matchId } from "./context.ts";
+import { type Context, matchId } from "./context.ts";
 import { definedFields, mutation, query } from "./operation.ts";
-import { time } from "./record-views.ts";
+import { pickFields, time } from "./record-views.ts";
 import * as view from "./session-views.ts";
 import { blocksText, logLine } from "./session-views.ts";
 import { isSubAgent, sessionLeases } from "./status.ts";
@@ -26,6 +26,11 @@ export async function sessionId(holdfast: Holdfast, typed: string): Promise<stri
   const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
   const ids = rows.map(({ stream }) => streamId(stream));
   return matchId("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
+}
+
+async function findSession(context: Context, typed: string): Promise<{ holdfast: Holdfast; id: string }> {
+  const holdfast = await context.holdfast();
+  return { holdfast, id: await sessionId(holdfast, typed) };
 }
 
 async function parentOf({ journal }: Holdfast, id: string): Promise<string | null> {
@@ -63,12 +68,9 @@ async function withHolders({ journal }: Holdfast, sessions: readonly SessionSumm
 }
 
 type Filter = Parameters<Holdfast["sessions"]["list"]>[0];
+type FoundPage = Promise<{ sessions: Found[]; more: boolean }>;
 
-async function latestSessions(
-  holdfast: Holdfast,
-  filter: Filter,
-  limit: number,
-): Promise<{ sessions: Found[]; more: boolean }> {
+async function latestSessions(holdfast: Holdfast, filter: Filter, limit: number): FoundPage {
   const sessions: SessionSummary[] = [];
   let from = {};
   for (;;) {
@@ -86,7 +88,7 @@ async function activeSessions(
   word: ActiveWord,
   filter: Filter,
   limit: number,
-): Promise<{ sessions: Found[]; more: boolean }> {
+): FoundPage {
   const active = await allRows(async (from) => {
     const asked = { ...filter, ...from, status: "active", limit: ROWS_AT_ONCE } as const;
     const { sessions, cursor } = await holdfast.sessions.list(asked);
@@ -110,6 +112,7 @@ async function withVersionHint<Result>(id: string, asked: Promise<Result>): Prom
 }
 
 const message = z.strictObject({ id: text, role: text, text });
+const laterEffect = z.strictObject({ callId: text, tool: text, status: text });
 const amounts = z.record(text, z.number());
 
 export const sessionOperations = [
@@ -135,8 +138,7 @@ export const sessionOperations = [
     input: z.strictObject({ session }),
     result: view.session,
     async run(context, input) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, input.session);
+      const { holdfast, id } = await findSession(context, input.session);
       return view.sessionView(await holdfast.sessions.get(id), await heldBy(holdfast, id));
     },
   }),
@@ -147,8 +149,7 @@ export const sessionOperations = [
       lines: z.array(z.strictObject({ seq: z.int(), at: time, type: text, word: text, text })),
     }),
     async run(context, { session: typed, after = 0, limit = 100_000 }) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, typed);
+      const { holdfast, id } = await findSession(context, typed);
       const lines = [];
       for await (const [seq, event] of holdfast.journal.events(streamName("session", id), after)) {
         lines.push(logLine(seq, event));
@@ -161,8 +162,7 @@ export const sessionOperations = [
     input: z.strictObject({ session }),
     result: z.strictObject({ session: text, versions: z.array(view.version) }),
     async run(context, input) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, input.session);
+      const { holdfast, id } = await findSession(context, input.session);
       const { versions } = await holdfast.sessions.get(id);
       const rows = versions.map(({ at, ...rest }) => ({ ...rest, at: new Date(at).toISOString() }));
       return { session: id, versions: rows };
@@ -182,8 +182,7 @@ export const sessionOperations = [
       spent: z.strictObject({ before: amounts, after: amounts }),
     }),
     async run(context, { session: typed, before, after }) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, typed);
+      const { holdfast, id } = await findSession(context, typed);
       const diff = await withVersionHint(id, holdfast.sessions.diff(id, before, after));
       const toText = ({ id: messageId, role, blocks }: (typeof diff.messages.added)[number]) => {
         return { id: messageId, role, text: blocksText(blocks) };
@@ -196,10 +195,7 @@ export const sessionOperations = [
         after,
         added: diff.messages.added.map(toText),
         removed: diff.messages.removed.map(toText),
-        changed: diff.messages.changed.map((each) => ({
-          before: toText(each.before),
-          after: toText(each.after),
-        })),
+        changed: diff.messages.changed.map((it) => ({ before: toText(it.before), after: toText(it.after) })),
         same: diff.messages.same,
         steps: diff.plan.steps.map((each) => ({ before: step(each.before), after: step(each.after) })),
         spent: { before: { ...diff.budget.spent.before }, after: { ...diff.budget.spent.after } },
@@ -219,16 +215,13 @@ export const sessionOperations = [
       from: text,
       version: z.int(),
       effects: z.enum(["on", "off"]),
-      laterEffects: z.array(z.strictObject({ callId: text, tool: text, status: text })),
+      laterEffects: z.array(laterEffect),
     }),
     async run(context, { session: typed, id, version, live }) {
-      const holdfast = await context.holdfast();
-      const from = await sessionId(holdfast, typed);
+      const { holdfast, id: from } = await findSession(context, typed);
       const options = definedFields({ version, effects: live ? ("live" as const) : undefined });
       const report = await withVersionHint(from, holdfast.sessions.fork(from, id, options));
-      const laterEffects = report.laterEffects.map(({ callId: call, tool, status }) => {
-        return { callId: call, tool, status };
-      });
+      const laterEffects = report.laterEffects.map((each) => pickFields(laterEffect, each));
       const effects = live ? ("on" as const) : ("off" as const);
       return { session: report.id, from, version: report.version, effects, laterEffects };
     },
@@ -238,8 +231,7 @@ export const sessionOperations = [
     input: z.strictObject({ session, effects: z.enum(["on", "off"]), by: text.min(1), why: text.min(1) }),
     result: z.strictObject({ session: text, effects: z.enum(["on", "off"]) }),
     async run(context, { session: typed, effects, by, why }) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, typed);
+      const { holdfast, id } = await findSession(context, typed);
       await holdfast.sessions.setEffects(id, effects === "on" ? "live" : "refused", { by, why });
       return { session: id, effects };
     },
@@ -252,8 +244,7 @@ export const sessionOperations = [
       input: z.strictObject({ session, why: text.min(1).optional() }),
       result: z.strictObject({ session: text }),
       async run(context, { session: typed, why }) {
-        const holdfast = await context.holdfast();
-        const id = await sessionId(holdfast, typed);
+        const { holdfast, id } = await findSession(context, typed);
         await holdfast.sessions.retry(id, { by: context.by.name, ...definedFields({ why }) });
         return { session: id };
       },
@@ -264,8 +255,7 @@ export const sessionOperations = [
     input: z.strictObject({ session, by: text.min(1), why: text.min(1) }),
     result: z.strictObject({ session: text, status: text }),
     async run(context, { session: typed, by, why }) {
-      const holdfast = await context.holdfast();
-      const id = await sessionId(holdfast, typed);
+      const { holdfast, id } = await findSession(context, typed);
       await holdfast.sessions.cancel(id, { by, why });
       return { session: id, status: (await holdfast.sessions.get(id)).status };
     },

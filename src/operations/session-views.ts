@@ -13,7 +13,7 @@ import {
 import type { Event, EventSpec } from "../model/stream/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";
-import { iso, isoOrNull, time } from "./record-views.ts";
+import { iso, isoOrNull, pickFields, time } from "./record-views.ts";
 
 const text = z.string();
 const amounts = z.strictObject({
@@ -39,25 +39,13 @@ export const sessionRow = z.strictObject({
   parent: text.nullable(),
 });
 
-export interface SessionContext {
-  readonly running: boolean;
-  readonly crashed: boolean;
-  readonly parent: string | null;
-}
-
-export function sessionRowView(from: SessionSummary, around: SessionContext): z.input<typeof sessionRow> {
-  const { id, status, title, goal, createdAt, updatedAt, openCalls, stale } = from;
-  return {
-    session: id,
-    status,
-    title,
-    goal,
-    createdAt: createdAt.toISOString(),
-    updatedAt: updatedAt.toISOString(),
-    openCalls,
-    stale,
-    ...around,
-  };
+export function sessionRowView(
+  from: SessionSummary,
+  around: { readonly running: boolean; readonly crashed: boolean; readonly parent: string | null },
+): z.input<typeof sessionRow> {
+  const createdAt = from.createdAt.toISOString();
+  const updatedAt = from.updatedAt.toISOString();
+  return pickFields(sessionRow, { ...from, ...around, session: from.id, createdAt, updatedAt });
 }
 
 export const call = z.strictObject({
@@ -89,30 +77,21 @@ export const call = z.strictObject({
   unbegun: z.boolean(),
 });
 
-interface CallContext {
-  readonly isHeld: boolean;
-  readonly isCancelled: boolean;
-}
-
-export function callView(session: string, from: Call, around: CallContext): z.input<typeof call> {
-  const { isHeld, isCancelled } = around;
-  const { id, tool, effect, status, args, attempt, vendorKey, issuedAt, settledAt, settledBy } = from;
-  const { why, verify } = from;
-  const verified = verify && [verify.answer, verify.detail].filter(Boolean).join(": ");
-  return {
+export function callView(
+  session: string,
+  from: Call,
+  { isHeld, isCancelled }: { readonly isHeld: boolean; readonly isCancelled: boolean },
+): z.input<typeof call> {
+  const { id, status, verify } = from;
+  return pickFields(call, {
+    ...from,
     call: id,
     session,
-    tool,
-    effect,
-    status,
-    args: args as z.core.util.JSONType,
-    attempt,
-    key: vendorKey,
-    issuedAt: iso(issuedAt),
-    settledAt: isoOrNull(settledAt),
-    settledBy,
-    why,
-    verify: verified,
+    args: from.args as z.core.util.JSONType,
+    key: from.vendorKey,
+    issuedAt: iso(from.issuedAt),
+    settledAt: isoOrNull(from.settledAt),
+    verify: verify && [verify.answer, verify.detail].filter(Boolean).join(": "),
     error: from.error?.message ?? null,
     grantedBy: status === "unknown" && from.granted ? from.by : null,
     open: isOpen(status),
@@ -120,16 +99,12 @@ export function callView(session: string, from: Call, around: CallContext): z.in
     unattended: isOpen(status) && status !== "waiting" && !isHeld,
     cancelled: isCancelled,
     unbegun: isNotStarted(from),
-  };
+  });
 }
 
-export const version = z.strictObject({
-  version: z.int(),
-  seq: z.int(),
-  at: time,
-  label: text.nullable(),
-});
+export const version = z.strictObject({ version: z.int(), seq: z.int(), at: time, label: text.nullable() });
 
+const step = z.strictObject({ id: text, description: text, status: text });
 const holder = z.strictObject({ label: text, host: text, pid: z.int() });
 
 export const session = sessionRow.extend({
@@ -137,12 +112,7 @@ export const session = sessionRow.extend({
   messages: z.int(),
   calls: z.array(call),
   budget: z.strictObject({ spent: amounts, limit: amounts }),
-  plan: z
-    .strictObject({
-      title: text.nullable(),
-      steps: z.array(z.strictObject({ id: text, description: text, status: text })),
-    })
-    .nullable(),
+  plan: z.strictObject({ title: text.nullable(), steps: z.array(step) }).nullable(),
   scratchpadRoot: text.nullable(),
   forkedFrom: text.nullable(),
   forkedAtVersion: z.int().nullable(),
@@ -152,10 +122,6 @@ export const session = sessionRow.extend({
   goneHolder: holder.nullable(),
 });
 
-function holderView(from: Holder | null): z.input<typeof holder> | null {
-  return from && { label: from.label, host: from.host, pid: from.pid };
-}
-
 /** The holder of a session: `held` may be alive, `gone` is provably dead. */
 export interface HeldBy {
   readonly held: Holder | null;
@@ -163,27 +129,19 @@ export interface HeldBy {
 }
 
 export function sessionView(from: SessionDetail, { held, gone }: HeldBy): z.input<typeof session> {
-  const { version: latest, messages, calls, budget, plan, scratchpadRoot, parent } = from;
-  const { forkedFrom, forkedAtVersion, effects } = from;
-  return {
+  const { plan, parent, budget } = from;
+  const around = { isHeld: held !== null, isCancelled: from.status === "cancelled" };
+  return pickFields(session, {
+    ...from,
     ...sessionRowView(from, { running: held !== null, crashed: gone !== null, parent }),
-    version: latest,
-    messages: messages.length,
-    calls: calls.map((each) => {
-      return callView(from.id, each, { isHeld: held !== null, isCancelled: from.status === "cancelled" });
-    }),
+    messages: from.messages.length,
+    calls: from.calls.map((each) => callView(from.id, each, around)),
     budget: { spent: budget.spent, limit: budget.limit },
-    plan: plan && {
-      title: plan.title ?? null,
-      steps: plan.steps.map(({ id, description, status }) => ({ id, description, status })),
-    },
-    scratchpadRoot,
-    forkedFrom,
-    forkedAtVersion,
-    effects: effects === "live" ? "on" : "off",
-    heldBy: holderView(held),
-    goneHolder: holderView(gone),
-  };
+    plan: plan && { title: plan.title ?? null, steps: plan.steps.map((each) => pickFields(step, each)) },
+    effects: from.effects === "live" ? "on" : "off",
+    heldBy: held && pickFields(holder, held),
+    goneHolder: gone && pickFields(holder, gone),
+  });
 }
 
 interface LogLine {

@@ -9,7 +9,7 @@
 import * as z from "zod";
 import type { ClaimProof, Goal, TaskInput } from "../goal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { findTask, formatId, TASK_PLAN } from "../model/goal/index.ts";
+import { findTask, formatId, type GoalState, TASK_PLAN } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
@@ -21,7 +21,6 @@ import { inputShape } from "./record-views.ts";
 const text = z.string();
 const named = z.strictObject({ goal, task: text });
 const byHolder = named.extend({ session: text.optional() });
-const withReason = named.extend({ why: text });
 const result = view.task.extend({ goal: text });
 type Result = z.input<typeof result>;
 
@@ -31,12 +30,22 @@ export function itemId(prefix: "T" | "B" | "D", typed: string): string {
   return digits === undefined ? typed : formatId(prefix, Number(digits));
 }
 
-function requireTask(handle: Pick<Goal, "state">, typed: string): string {
+function requireTask({ state }: Pick<Goal, "state">, typed: string): string {
   const id = itemId("T", typed);
-  if (findTask(handle.state, id)) return id;
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${handle.state.id}: there is no task ${typed}`, {
-    hint: `${didYouMean(id, handle.state.tasks.keys())}List them: holdfast task list --all`,
-    data: { goal: handle.state.id, what: "task", id: typed },
+  if (findTask(state, id)) return id;
+  throw missingItem(state, "task", typed, didYouMean(id, state.tasks.keys()), "task list --all");
+}
+
+export function missingItem(
+  { id: goal }: GoalState,
+  what: string,
+  typed: string,
+  guess: string,
+  list: string,
+): HoldfastError {
+  return new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${goal}: there is no ${what} ${typed}`, {
+    hint: `${guess}List them: holdfast ${list}`,
+    data: { goal, what, id: typed },
   });
 }
 
@@ -77,6 +86,15 @@ function sessionFor({ state, by: { name } }: Goal, task: string): string | null 
   const sessions = [...state.history.values()];
   const [only, other] = sessions.filter(({ status, agent }) => status === "active" && agent === name);
   return only && !other ? only.id : null;
+}
+
+function withReason<const Name extends string>(name: Name, about: string, act: "retry" | "drop" | "reopen") {
+  return mutation(name, about, {
+    input: named.extend({ why: text }),
+    result,
+    run: (context, { why, ...input }) =>
+      onTask(context, input, (handle, { task }) => handle[act]({ task, why })),
+  });
 }
 
 export const taskOperations = [
@@ -180,22 +198,7 @@ export const taskOperations = [
         } else await handle.release({ ...proof, why });
       }),
   }),
-  mutation("task retry", "Retry a failed task, with the reason why that can help now", {
-    input: withReason,
-    result,
-    run: (context, { why, ...input }) =>
-      onTask(context, input, (handle, { task }) => handle.retry({ task, why })),
-  }),
-  mutation("task drop", "Drop a task, with a reason; it counts as finished", {
-    input: withReason,
-    result,
-    run: (context, { why, ...input }) =>
-      onTask(context, input, (handle, { task }) => handle.drop({ task, why })),
-  }),
-  mutation("task reopen", "Reopen a done or dropped task, with a reason", {
-    input: withReason,
-    result,
-    run: (context, { why, ...input }) =>
-      onTask(context, input, (handle, { task }) => handle.reopen({ task, why })),
-  }),
+  withReason("task retry", "Retry a failed task, with the reason why that can help now", "retry"),
+  withReason("task drop", "Drop a task, with a reason; it counts as finished", "drop"),
+  withReason("task reopen", "Reopen a done or dropped task, with a reason", "reopen"),
 ];

@@ -19,6 +19,7 @@ import { type ErrorCode, HoldfastError, isHoldfastError } from "../../model/erro
 import { streamKind } from "../../model/names.ts";
 import type { MovedRow, StreamRow } from "../../store.ts";
 import {
+  type EndsLine,
   type ExportReport,
   Fold,
   type GoneLine,
@@ -78,7 +79,7 @@ class Export {
   }
 
   /** Adds a fork after its parent. */
-  private async add(row: StreamRow, keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+  private async add(row: StreamRow, keys: KeysByStream): Promise<void> {
     if (this.seen.has(row.stream)) return;
     if (!kindOf(row.stream)) {
       this.seen.add(row.stream);
@@ -93,7 +94,7 @@ class Export {
     } else await this.addUnlessDamaged(row, keys);
   }
 
-  private async addUnlessDamaged(row: StreamRow, keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+  private async addUnlessDamaged(row: StreamRow, keys: KeysByStream): Promise<void> {
     const { streams, writes, target } = this;
     const mark = target.mark();
     this.fresh = [];
@@ -109,11 +110,7 @@ class Export {
     }
   }
 
-  private leaveOut(
-    { stream, head }: StreamRow,
-    why: string,
-    keys: ReadonlyMap<string, readonly KeyAt[]>,
-  ): void {
+  private leaveOut({ stream, head }: StreamRow, why: string, keys: KeysByStream): void {
     this.seen.add(stream);
     this.damaged.set(stream, why);
     const before = keys.get(stream) ?? [];
@@ -168,7 +165,7 @@ class Export {
   }
 
   /** Only sessions: nothing outside a store depends on the generation of a goal. */
-  private async addGone(keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+  private async addGone(keys: KeysByStream): Promise<void> {
     for (const line of this.asGone) await this.target.add(line);
     for await (const row of rowsOf(this.journal, "stream")) {
       const { stream, state, head } = row;
@@ -202,12 +199,7 @@ class KeyTracker {
   }
 
   /** `known` are all keys that the store has for this name. */
-  end(known: readonly KeyAt[]): {
-    openCalls: number;
-    held: readonly KeyAt[];
-    freed: readonly KeyAt[];
-    before: readonly KeyAt[];
-  } {
+  end(known: readonly KeyAt[]): Omit<EndsLine, "ends"> {
     const own = new Set([...this.held.keys(), ...this.freed.map(([key]) => key)]);
     const freed = this.freed.filter(([key]) => !this.held.has(key));
     const before = known.filter(([key]) => !own.has(key));
@@ -215,7 +207,9 @@ class KeyTracker {
   }
 }
 
-async function keysByStream(journal: Journal): Promise<Map<string, KeyAt[]>> {
+type KeysByStream = ReadonlyMap<string, readonly KeyAt[]>;
+
+async function keysByStream(journal: Journal): Promise<KeysByStream> {
   const keys = new Map<string, KeyAt[]>();
   for await (const { key, stream, seq } of rowsOf(journal, "key")) {
     const known = keys.get(stream);
@@ -251,11 +245,6 @@ function changed(stream: string): HoldfastError {
 
 /** Append mode: after a truncation, the next write goes to the new end. */
 const OPEN_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND;
-
-interface Mark {
-  readonly bytes: number;
-  readonly sum: ReturnType<typeof createHash>;
-}
 
 const BUFFER_BYTES = 1024 * 1024;
 
@@ -293,11 +282,12 @@ class ExportFile {
     await this.put(bytes);
   }
 
-  mark(): Mark {
+  /** A position for `backTo`. */
+  mark() {
     return { bytes: this.bytes, sum: this.sum.copy() };
   }
 
-  async backTo({ bytes, sum }: Mark): Promise<void> {
+  async backTo({ bytes, sum }: ReturnType<ExportFile["mark"]>): Promise<void> {
     await this.flush();
     await onDisk(this.file, () => this.handle.truncate(bytes));
     this.bytes = bytes;
@@ -345,19 +335,13 @@ function partOf(file: string): string {
 async function syncFolder(folder: string): Promise<void> {
   if (process.platform === "win32") return;
   const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await handle.sync().finally(() => handle.close());
 }
 
-async function onDisk<Result>(file: string, act: () => Promise<Result>): Promise<Result> {
-  try {
-    return await act();
-  } catch (error) {
+function onDisk<Result>(file: string, act: () => Promise<Result>): Promise<Result> {
+  return act().catch((error: unknown) => {
     throw unwritable(file, error);
-  }
+  });
 }
 
 const FULL = ["ENOSPC", "EDQUOT", "EFBIG"];

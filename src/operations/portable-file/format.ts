@@ -84,11 +84,11 @@ export interface PortableReport {
   readonly streams: number;
   readonly writes: number;
   readonly artifacts: number;
-  readonly left: readonly string[];
+  readonly left: string[];
 }
 
 export interface ExportReport extends PortableReport {
-  readonly damaged: readonly { readonly stream: string; readonly why: string }[];
+  readonly damaged: { readonly stream: string; readonly why: string }[];
   readonly supervisorNotes: number;
 }
 

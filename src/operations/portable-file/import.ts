@@ -59,7 +59,7 @@ export async function importFrom(into: () => Promise<Journal>, file: string): Pr
       artifacts += 1;
       await journal.putArtifact(content as Uint8Array);
     } else if ("stream" in line) {
-      current = await StreamImport.begin(journal, file, line, plan.get(line.stream));
+      current = await beginStream(journal, file, line, plan.get(line.stream));
       if (line.hidden) hidden.push(current);
     } else if ("write" in line && current) {
       if (await current.append({ ...line.write, payload: content ?? "" })) added += 1;
@@ -72,67 +72,39 @@ export async function importFrom(into: () => Promise<Journal>, file: string): Pr
     const some = gone.slice(at, at + AT_ONCE);
     await Promise.all(some.map(([stream, gap]) => fillGap(journal, stream, gap)));
   }
-  for (const { stream, head } of hidden.reverse()) await hide(journal, stream, head);
+  for (const { stream, head } of hidden.reverse()) await hide(journal, stream, head());
   return { file, streams, writes, added, artifacts, left: [] };
 }
 
-class StreamImport {
+interface StreamImport {
   readonly stream: string;
-  private readonly journal: Journal;
-  private readonly file: string;
-  private readonly plan: StreamPlan | undefined;
-  private readonly fold: Fold;
-  private readonly generation: number;
-  private seq: number;
-  private fork: Write["fork"];
-
-  private constructor(
-    journal: Journal,
-    file: string,
-    { stream, base }: StreamLine,
-    plan: StreamPlan | undefined,
-    past: { readonly fold: Fold; readonly generation: number; readonly fork: Write["fork"] },
-  ) {
-    this.journal = journal;
-    this.file = file;
-    this.stream = stream;
-    this.seq = base;
-    this.plan = plan;
-    this.fold = past.fold;
-    this.generation = past.generation;
-    this.fork = past.fork;
-  }
-
-  static async begin(
-    journal: Journal,
-    file: string,
-    line: StreamLine,
-    plan: StreamPlan | undefined,
-  ): Promise<StreamImport> {
-    const { stream, parent, base } = line;
-    if (plan?.gap) await fillGap(journal, stream, plan.gap);
-    const { generation } = (await journal.row(stream)).head;
-    const fold = await Fold.at(journal, requireKind(stream), parent, base);
-    const from = parent === null ? null : (await journal.row(parent)).head;
-    const fork =
-      from && parent !== null ? { stream: parent, generation: from.generation, seq: base } : undefined;
-    return new StreamImport(journal, file, line, plan, { fold, generation, fork });
-  }
-
-  get head(): Head {
-    return { generation: this.generation, seq: this.seq };
-  }
-
+  head(): Head;
   /** False if the store had that very write already. */
-  async append(stored: StoredWrite): Promise<boolean> {
-    const { journal, stream, fork } = this;
-    const { namespace } = journal;
-    const change = this.fold.add(journal, stream, stored);
+  append(stored: StoredWrite): Promise<boolean>;
+}
+
+async function beginStream(
+  journal: Journal,
+  file: string,
+  { stream, parent, base }: StreamLine,
+  plan: StreamPlan | undefined,
+): Promise<StreamImport> {
+  const { namespace } = journal;
+  if (plan?.gap) await fillGap(journal, stream, plan.gap);
+  const { generation } = (await journal.row(stream)).head;
+  const fold = await Fold.at(journal, requireKind(stream), parent, base);
+  const from = parent === null ? null : (await journal.row(parent)).head;
+  // For the first write of a fork.
+  let fork: Write["fork"] =
+    from && parent !== null ? { stream: parent, generation: from.generation, seq: base } : undefined;
+  let seq = base;
+  const append = async (stored: StoredWrite): Promise<boolean> => {
+    const change = fold.add(journal, stream, stored);
     const write: Write = {
       ...change,
-      ...this.keysOf(change),
+      ...keysOf(change, plan),
       stream,
-      expect: { generation: this.generation, seq: stored.first - 1 },
+      expect: { generation, seq: stored.first - 1 },
       count: stored.last - stored.first + 1,
       payload: stored.payload,
       codec: stored.codec,
@@ -140,29 +112,30 @@ class StreamImport {
       at: stored.at,
       ...(fork && { fork }),
     };
-    this.fork = undefined;
-    this.seq = stored.last;
+    fork = undefined;
+    seq = stored.last;
     const outcome = await journal.store.append({ id: stored.batch, namespace, writes: [write] });
     if (outcome.outcome === "ok") return !outcome.resent;
     throw new HoldfastError(
       "STREAM_BUSY",
-      `${stream} of ${this.file}: another process changed the store during the import (${outcome.outcome})`,
+      `${stream} of ${file}: another process changed the store during the import (${outcome.outcome})`,
       { hint: RETRY, data: { stream, outcome: outcome.outcome } },
     );
-  }
+  };
+  return { stream, head: () => ({ generation, seq }), append };
+}
 
-  /**
-   * Streams are not in the order in which they were written, so a key that one stream released may be
-   * another's by now. And a key that an earlier generation of this stream holds is its own.
-   */
-  private keysOf({
-    claims = [],
-    releases = [],
-  }: Pick<Write, "claims" | "releases">): Required<Pick<Write, "claims" | "releases">> {
-    const claimed = claims.filter(({ key }) => !this.plan?.freed.has(key));
-    const released = releases.filter((key) => !this.plan?.kept.has(key));
-    return { claims: claimed, releases: [...released, ...claimed.map(({ key }) => key)] };
-  }
+/**
+ * Streams are not in the order in which they were written, so a key that one stream released may be
+ * another's by now. And a key that an earlier generation of this stream holds is its own.
+ */
+function keysOf(
+  { claims = [], releases = [] }: Pick<Write, "claims" | "releases">,
+  plan: StreamPlan | undefined,
+): Required<Pick<Write, "claims" | "releases">> {
+  const claimed = claims.filter(({ key }) => !plan?.freed.has(key));
+  const released = releases.filter((key) => !plan?.kept.has(key));
+  return { claims: claimed, releases: [...released, ...claimed.map(({ key }) => key)] };
 }
 
 interface StreamPlan {
