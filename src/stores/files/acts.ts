@@ -11,18 +11,7 @@
  * The clock matters only to `take`. The current token of a held lease may write, however late.
  */
 
-import type {
-  AppendOutcome,
-  Batch,
-  Guard,
-  LeaseOutcome,
-  LeaseRequest,
-  LeaseRow,
-  PutRequest,
-  RemoveOutcome,
-  RemoveRequest,
-  Write,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { guardsOf, timelineOf } from "../kit/index.ts";
 import { checkAppend, type Lease, lease, list, unreferencedArtifacts } from "../memory/index.ts";
 import type { Flush } from "./append.ts";
@@ -31,7 +20,7 @@ import { toSegment } from "./journal-file.ts";
 import type { OpenFolder } from "./open-folder.ts";
 import type { LoggedWrite } from "./state.ts";
 
-export function append(flush: Flush, batch: Batch): AppendOutcome {
+export function append(flush: Flush, batch: port.Batch): port.AppendOutcome {
   const { state, journal, options } = flush.folder;
   const { namespace } = batch;
   const answer = checkAppend(state.space(namespace), batch, options.clock.nowMs());
@@ -47,7 +36,7 @@ export function append(flush: Flush, batch: Batch): AppendOutcome {
   return outcome;
 }
 
-function toLogged({ payload, codec, ...write }: Write): { write: LoggedWrite; segment: Buffer } {
+function toLogged({ payload, codec, ...write }: port.Write): { write: LoggedWrite; segment: Buffer } {
   const { form, segment } = toSegment(payload);
   const bytes = segment.length;
   return {
@@ -56,7 +45,7 @@ function toLogged({ payload, codec, ...write }: Write): { write: LoggedWrite; se
   };
 }
 
-export function remove(flush: Flush, request: RemoveRequest): RemoveOutcome {
+export function remove(flush: Flush, request: port.RemoveRequest): port.RemoveOutcome {
   switch (request.of) {
     case "stream":
       return removeStream(flush, request);
@@ -67,7 +56,10 @@ export function remove(flush: Flush, request: RemoveRequest): RemoveOutcome {
   }
 }
 
-function removeStream(flush: Flush, request: Extract<RemoveRequest, { of: "stream" }>): RemoveOutcome {
+function removeStream(
+  flush: Flush,
+  request: Extract<port.RemoveRequest, { of: "stream" }>,
+): port.RemoveOutcome {
   const { folder } = flush;
   const { namespace, stream, expect, erase = false } = request;
   const outcome = folder.state.removeStream(request);
@@ -82,7 +74,7 @@ function removeStream(flush: Flush, request: Extract<RemoveRequest, { of: "strea
   return outcome;
 }
 
-function collectArtifacts(flush: Flush, namespace: string, putBefore: number): RemoveOutcome {
+function collectArtifacts(flush: Flush, namespace: string, putBefore: number): port.RemoveOutcome {
   const { folder } = flush;
   const { state } = folder;
   const hashes = unreferencedArtifacts(state.space(namespace), putBefore);
@@ -99,7 +91,7 @@ function collectArtifacts(flush: Flush, namespace: string, putBefore: number): R
 }
 
 /** The bytes are on the disk under their name before the line that names them is written. */
-export function putArtifact(flush: Flush, request: Extract<PutRequest, { of: "artifact" }>): void {
+export function putArtifact(flush: Flush, request: Extract<port.PutRequest, { of: "artifact" }>): void {
   const { namespace, hash, bytes, at } = request;
   const { folder } = flush;
   const { state } = folder;
@@ -111,7 +103,7 @@ export function putArtifact(flush: Flush, request: Extract<PutRequest, { of: "ar
   state.putArtifact(namespace, hash, at, length);
 }
 
-export function leaseAct(flush: Flush, request: LeaseRequest): LeaseOutcome {
+export function leaseAct(flush: Flush, request: port.LeaseRequest): port.LeaseOutcome {
   const { folder } = flush;
   const { state, options } = folder;
   const { namespace } = request;
@@ -129,8 +121,8 @@ export function leaseAct(flush: Flush, request: LeaseRequest): LeaseOutcome {
   return outcome;
 }
 
-function stillHeld(asked: readonly Guard[], lost: readonly Guard[]): string[] {
-  const isLost = ({ lease: name, token }: Guard) =>
+function stillHeld(asked: readonly port.Guard[], lost: readonly port.Guard[]): string[] {
+  const isLost = ({ lease: name, token }: port.Guard) =>
     lost.some((each) => each.lease === name && each.token === token);
   return asked.filter((guard) => !isLost(guard)).map((guard) => guard.lease);
 }
@@ -152,7 +144,7 @@ function leaseOf(folder: OpenFolder, namespace: string, name: string): Lease {
 }
 
 /** A guarded write renews its leases, but not those with most of their time left. */
-function renewGuards(flush: Flush, namespace: string, guards: readonly Guard[]): void {
+function renewGuards(flush: Flush, namespace: string, guards: readonly port.Guard[]): void {
   const { folder } = flush;
   const { clock } = folder.options;
   const now = clock.nowMs();
@@ -197,10 +189,10 @@ export function refreshExpiries(folder: OpenFolder, namespace: string, names: It
 }
 
 /** A lease as it is now, for a caller that was refused because of it. */
-function leaseNow(folder: OpenFolder, namespace: string, name: string): LeaseRow | null {
+function leaseNow(folder: OpenFolder, namespace: string, name: string): port.LeaseRow | null {
   refreshExpiries(folder, namespace, [name]);
   const request = { of: "leases", namespace, prefix: name, limit: 1 } as const;
   const { rows } = list(folder.state.space(namespace), request, folder.options.clock.nowMs());
-  const [row] = rows as LeaseRow[];
+  const [row] = rows as port.LeaseRow[];
   return row?.name === name ? row : null;
 }

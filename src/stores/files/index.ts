@@ -12,26 +12,7 @@
  */
 
 import { relative, resolve } from "node:path";
-import type {
-  AppendOutcome,
-  Batch,
-  Blob,
-  GetRequest,
-  LeaseOutcome,
-  LeaseRequest,
-  ListRequest,
-  ListRows,
-  Moving,
-  Page,
-  Problem,
-  PutRequest,
-  ReadPage,
-  ReadRequest,
-  RemoveOutcome,
-  RemoveRequest,
-  Store,
-  WatchRequest,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
 import { list, read } from "../memory/index.ts";
 import { append, leaseAct, putArtifact, refreshExpiries, remove } from "./acts.ts";
@@ -61,7 +42,7 @@ export interface FilesOptions {
 const DEFAULT_BUSY_MS = 30_000;
 const DEFAULT_WASTE_BYTES = 4 * 1024 * 1024;
 
-export async function openFiles(options: FilesOptions): Promise<Store> {
+export async function openFiles(options: FilesOptions): Promise<port.Store> {
   const folderOptions = {
     path: resolve(options.path),
     readOnly: options.readOnly ?? false,
@@ -73,9 +54,9 @@ export async function openFiles(options: FilesOptions): Promise<Store> {
   return FilesStore.open(folderOptions, { mustExist, allowNetworkDisk });
 }
 
-class FilesStore implements Store {
+class FilesStore implements port.Store {
   readonly address: string;
-  readonly moving: Moving = {
+  readonly moving: port.Moving = {
     seal: () => this.#read((state) => state.data.seal ?? null),
     reseal: (expect, next) => this.#writeDespiteSeal((flush) => reseal(flush, expect, next)),
     dump: (cursor, only) => this.#read((_, folder) => this.#dump.page(folder, cursor, only)),
@@ -105,24 +86,28 @@ class FilesStore implements Store {
     return new FilesStore(folder, watchers);
   }
 
-  async append(batch: Batch): Promise<AppendOutcome> {
+  async append(batch: port.Batch): Promise<port.AppendOutcome> {
     const bytes = batch.writes.reduce((sum, write) => sum + write.payload.length, 0);
     return this.#write((flush) => append(flush, batch), { bytes });
   }
 
-  async read(request: ReadRequest): Promise<ReadPage> {
+  async read(request: port.ReadRequest): Promise<port.ReadPage> {
     return this.#read((state, folder) =>
       read(state.space(request.namespace), request, (asked) => getSnapshot(folder, asked)),
     );
   }
 
-  async list<Of extends keyof ListRows>(
-    request: Extract<ListRequest, { of: Of }>,
-  ): Promise<Page<ListRows[Of]>> {
-    return this.#read((state, folder) => this.#list(state, folder, request) as Page<ListRows[Of]>);
+  async list<Of extends keyof port.ListRows>(
+    request: Extract<port.ListRequest, { of: Of }>,
+  ): Promise<port.Page<port.ListRows[Of]>> {
+    return this.#read((state, folder) => this.#list(state, folder, request) as port.Page<port.ListRows[Of]>);
   }
 
-  #list(state: State, folder: OpenFolder, request: ListRequest): Page<ListRows[keyof ListRows]> {
+  #list(
+    state: State,
+    folder: OpenFolder,
+    request: port.ListRequest,
+  ): port.Page<port.ListRows[keyof port.ListRows]> {
     const { namespace } = request;
     const space = state.space(namespace);
     if (request.of === "snapshots") {
@@ -132,14 +117,14 @@ class FilesStore implements Store {
     return list(space, request, this.#folder.options.clock.nowMs());
   }
 
-  async put(request: PutRequest): Promise<void> {
+  async put(request: port.PutRequest): Promise<void> {
     if (request.of === "snapshot") {
       return this.#write((flush) => putSnapshot(flush, request), { bytes: request.payload.length });
     }
     return this.#write((flush) => putArtifact(flush, request), { bytes: request.bytes.length });
   }
 
-  async get(request: GetRequest): Promise<Blob | null> {
+  async get(request: port.GetRequest): Promise<port.Blob | null> {
     return this.#read((state, folder) => {
       if (request.of === "snapshot") return getSnapshot(folder, request);
       const { namespace, hash } = request;
@@ -148,20 +133,20 @@ class FilesStore implements Store {
     });
   }
 
-  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+  async lease(request: port.LeaseRequest): Promise<port.LeaseOutcome> {
     return this.#write((flush) => leaseAct(flush, request), { urgent: request.act === "renew" });
   }
 
-  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+  async remove(request: port.RemoveRequest): Promise<port.RemoveOutcome> {
     return this.#write((flush) => remove(flush, request));
   }
 
-  watch(request: WatchRequest, changed: () => void): () => void {
+  watch(request: port.WatchRequest, changed: () => void): () => void {
     this.#assertOpen();
     return this.#watchers.add(request, changed);
   }
 
-  async check(): Promise<readonly Problem[]> {
+  async check(): Promise<readonly port.Problem[]> {
     this.#assertOpen();
     return check((act) => this.#folder.read(act));
   }

@@ -3,17 +3,7 @@
  * journal's order. Payloads and the bytes of artifacts and snapshots stay on the disk.
  */
 
-import type {
-  Batch,
-  Head,
-  Holder,
-  ItemRow,
-  MovedRow,
-  RemoveOutcome,
-  RemoveRequest,
-  Seal,
-  Write,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { type Clock, type LeaseExpiry, remainingMs, timelineOf } from "../kit/index.ts";
 import {
   applyBatch,
@@ -40,7 +30,7 @@ import {
 } from "./journal-file.ts";
 
 /** A write in its record. The payload follows the record in the line, `bytes` long. */
-export interface LoggedWrite extends Omit<Write, "payload" | "codec"> {
+export interface LoggedWrite extends Omit<port.Write, "payload" | "codec"> {
   readonly codec?: string;
   readonly form?: Exclude<Form, "json">;
   readonly bytes: number;
@@ -58,7 +48,7 @@ interface LeaseRecord {
   readonly namespace: string;
   readonly name: string;
   readonly token: number;
-  readonly holder: Holder | null;
+  readonly holder: port.Holder | null;
   readonly ttlMs: number;
   readonly deadline: number;
   readonly boot: string;
@@ -69,7 +59,7 @@ interface LeaseRecord {
 /** A whole stream, in a journal that was compacted or filled by a copy. Its writes follow. */
 type StreamRecord = Omit<MovedOf<"stream">, "of"> & {
   readonly do: "stream";
-  readonly items: readonly ItemRow[];
+  readonly items: readonly port.ItemRow[];
 };
 
 type WriteRecord = Omit<MovedOf<"write">, "of" | "payload"> & {
@@ -78,7 +68,7 @@ type WriteRecord = Omit<MovedOf<"write">, "of" | "payload"> & {
   readonly bytes: number;
 };
 
-type MovedOf<Of extends MovedRow["of"]> = Extract<MovedRow, { of: Of }>;
+type MovedOf<Of extends port.MovedRow["of"]> = Extract<port.MovedRow, { of: Of }>;
 
 export type JournalRecord =
   | BeginRecord
@@ -86,7 +76,7 @@ export type JournalRecord =
   | LeaseRecord
   | StreamRecord
   | WriteRecord
-  | { readonly do: "remove"; readonly namespace: string; readonly stream: string; readonly expect: Head }
+  | { readonly do: "remove"; readonly namespace: string; readonly stream: string; readonly expect: port.Head }
   | { readonly do: "artifact"; readonly namespace: string; readonly hash: string; readonly at: number }
   | { readonly do: "collect"; readonly namespace: string; readonly hashes: readonly string[] }
   | {
@@ -94,9 +84,9 @@ export type JournalRecord =
       readonly namespace: string;
       readonly keys: readonly (readonly [key: string, stream: string, seq: number])[];
     }
-  | { readonly do: "items"; readonly namespace: string; readonly items: readonly ItemRow[] }
+  | { readonly do: "items"; readonly namespace: string; readonly items: readonly port.ItemRow[] }
   /** How far the store's move has come; see `copy.ts`. */
-  | { readonly do: "seal"; readonly seal: Seal | null }
+  | { readonly do: "seal"; readonly seal: port.Seal | null }
   /** Written after an I/O error, to prove that a sync works again. */
   | { readonly do: "proof" };
 
@@ -194,14 +184,14 @@ export class State {
 
   #append(act: AppendRecord, line: PlacedLine, journal: JournalFile): void {
     const writes = act.writes.map((write) => ({ ...write, codec: write.codec ?? null, payload: "" }));
-    const batch: Batch = { id: act.id, namespace: act.namespace, writes };
+    const batch: port.Batch = { id: act.id, namespace: act.namespace, writes };
     const conflict = findConflict(this.space(act.namespace), batch);
     if (conflict) throw corrupt(journal.path, line.n, "it does not continue its stream where that ends");
     this.applyBatch(batch, act.writes, line, journal);
   }
 
   applyBatch(
-    batch: Batch,
+    batch: port.Batch,
     logged: readonly LoggedWrite[],
     line: LinePosition,
     journal: JournalFile,
@@ -225,7 +215,7 @@ export class State {
   /**
    * Also counts the bytes that compaction gets back, of the stream and of hidden ancestors that go with it.
    */
-  removeStream(request: Extract<RemoveRequest, { of: "stream" }>): RemoveOutcome {
+  removeStream(request: Extract<port.RemoveRequest, { of: "stream" }>): port.RemoveOutcome {
     const { namespace, stream } = request;
     const space = this.space(namespace);
     const before: Stream[] = [];

@@ -1,15 +1,4 @@
-import type {
-  Guard,
-  Head,
-  Holder,
-  ItemRow,
-  LeaseRow,
-  Payload,
-  Seal,
-  StoredWrite,
-  StreamRow,
-  StreamState,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { Watchers } from "../kit/index.ts";
 
 /**
@@ -18,7 +7,7 @@ import { Watchers } from "../kit/index.ts";
  */
 export interface MemoryData {
   readonly spaces: Map<string, Space>;
-  seal?: Seal | null;
+  seal?: port.Seal | null;
 }
 
 /** One namespace. No act sees two of them, so nothing can cross. */
@@ -37,15 +26,15 @@ export interface KeyHolder {
 /** A stream that is gone stays as a tombstone, with the generation of its next life. */
 export interface Stream {
   readonly name: string;
-  state: StreamState;
-  head: Head;
+  state: port.StreamState;
+  head: port.Head;
   base: number;
-  parent: StreamRow["parent"];
+  parent: port.StreamRow["parent"];
   createdAt: number;
   updatedAt: number;
-  facets: StreamRow["facets"];
-  readonly writes: StoredWrite[];
-  readonly items: Map<string, ItemRow>;
+  facets: port.StreamRow["facets"];
+  readonly writes: port.StoredWrite[];
+  readonly items: Map<string, port.ItemRow>;
   snapshots: Snapshot[];
   readonly artifacts: Set<string>;
 }
@@ -53,13 +42,13 @@ export interface Stream {
 export interface Snapshot {
   readonly seq: number;
   readonly fold: string;
-  readonly payload: Payload;
+  readonly payload: port.Payload;
   readonly codec: string | null;
 }
 
 export interface Lease {
   readonly token: number;
-  readonly holder: Holder | null;
+  readonly holder: port.Holder | null;
   readonly ttlMs: number;
   readonly deadline: number;
 }
@@ -110,7 +99,7 @@ export function streamOf(space: Space, name: string): Stream {
   return space.streams.get(name) ?? goneStream(name, 1);
 }
 
-export function streamRow(stream: Stream): StreamRow {
+export function streamRow(stream: Stream): port.StreamRow {
   return {
     stream: stream.name,
     state: stream.state,
@@ -123,15 +112,15 @@ export function streamRow(stream: Stream): StreamRow {
   };
 }
 
-export function sameHead(a: Head, b: Head): boolean {
+export function sameHead(a: port.Head, b: port.Head): boolean {
   return a.generation === b.generation && a.seq === b.seq;
 }
 
-export function copyPayload(payload: Payload): Payload {
+export function copyPayload(payload: port.Payload): port.Payload {
   return typeof payload === "string" ? payload : payload.slice();
 }
 
-export function leaseRow(name: string, lease: Lease, now: number): LeaseRow {
+export function leaseRow(name: string, lease: Lease, now: number): port.LeaseRow {
   return {
     name,
     token: lease.token,
@@ -141,15 +130,15 @@ export function leaseRow(name: string, lease: Lease, now: number): LeaseRow {
 }
 
 /** Whether this token may still act. An expired lease counts until another owner takes it. */
-export function isHeldBy(lease: Lease | undefined, guard: Guard): lease is Lease {
+export function isHeldBy(lease: Lease | undefined, guard: port.Guard): lease is Lease {
   return lease !== undefined && lease.holder !== null && lease.token === guard.token;
 }
 
 export function findFenced(
   space: Space,
-  guards: readonly Guard[],
+  guards: readonly port.Guard[],
   now: number,
-): { outcome: "fenced"; lease: string; now: LeaseRow | null } | null {
+): { outcome: "fenced"; lease: string; now: port.LeaseRow | null } | null {
   const lost = guards.find((guard) => !isHeldBy(space.leases.get(guard.lease), guard));
   if (!lost) return null;
   const lease = space.leases.get(lost.lease);

@@ -1,24 +1,5 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
-import type {
-  AppendOutcome,
-  Batch,
-  Blob,
-  GetRequest,
-  LeaseOutcome,
-  LeaseRequest,
-  ListRequest,
-  ListRows,
-  Moving,
-  Page,
-  Problem,
-  PutRequest,
-  ReadPage,
-  ReadRequest,
-  RemoveOutcome,
-  RemoveRequest,
-  Store,
-  WatchRequest,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { closedError } from "../kit/index.ts";
 import { dumpRows, MemoryMoving, refuseSealed } from "./copy.ts";
 import {
@@ -59,7 +40,7 @@ export interface MemoryOptions {
 }
 
 /** A store with every promise of the port but durability: it ends with its process. */
-export function openMemory(options: MemoryOptions = {}): Store {
+export function openMemory(options: MemoryOptions = {}): port.Store {
   return new MemoryStore(options.data ?? memoryData(), options.clock ?? wholeMs);
 }
 
@@ -68,9 +49,9 @@ function wholeMs(): number {
   return Math.floor(performance.now());
 }
 
-class MemoryStore implements Store {
+class MemoryStore implements port.Store {
   readonly address = "memory";
-  readonly moving: Moving;
+  readonly moving: port.Moving;
   readonly #data: MemoryData;
   readonly #clock: () => number;
   /** Stops each watcher of this handle; other handles on the same data have their own. */
@@ -83,7 +64,7 @@ class MemoryStore implements Store {
     this.moving = new MemoryMoving(data, clock);
   }
 
-  append(batch: Batch): MaybePromise<AppendOutcome> {
+  append(batch: port.Batch): MaybePromise<port.AppendOutcome> {
     try {
       const outcome = append(this.#writable(batch.namespace), batch, this.#clock());
       if (outcome.outcome === "ok" && !outcome.resent) {
@@ -95,17 +76,17 @@ class MemoryStore implements Store {
     }
   }
 
-  async read(request: ReadRequest): Promise<ReadPage> {
+  async read(request: port.ReadRequest): Promise<port.ReadPage> {
     return read(this.#space(request.namespace), request);
   }
 
-  async list<Of extends keyof ListRows>(
-    request: Extract<ListRequest, { of: Of }>,
-  ): Promise<Page<ListRows[Of]>> {
-    return list(this.#space(request.namespace), request, this.#clock()) as Page<ListRows[Of]>;
+  async list<Of extends keyof port.ListRows>(
+    request: Extract<port.ListRequest, { of: Of }>,
+  ): Promise<port.Page<port.ListRows[Of]>> {
+    return list(this.#space(request.namespace), request, this.#clock()) as port.Page<port.ListRows[Of]>;
   }
 
-  async put(request: PutRequest): Promise<void> {
+  async put(request: port.PutRequest): Promise<void> {
     const space = this.#writable(request.namespace);
     if (request.of === "artifact") {
       const known = space.artifacts.get(request.hash);
@@ -121,7 +102,7 @@ class MemoryStore implements Store {
     stream.snapshots = [...others, { seq, fold, payload: copyPayload(request.payload), codec }];
   }
 
-  async get(request: GetRequest): Promise<Blob | null> {
+  async get(request: port.GetRequest): Promise<port.Blob | null> {
     const space = this.#space(request.namespace);
     if (request.of === "artifact") {
       const bytes = space.artifacts.get(request.hash)?.bytes;
@@ -130,17 +111,17 @@ class MemoryStore implements Store {
     return getSnapshot(space, request);
   }
 
-  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+  async lease(request: port.LeaseRequest): Promise<port.LeaseOutcome> {
     return lease(this.#writable(request.namespace), request, this.#clock());
   }
 
-  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+  async remove(request: port.RemoveRequest): Promise<port.RemoveOutcome> {
     const outcome = remove(this.#writable(request.namespace), request, this.#clock());
     if (request.of === "stream") watchersOf(this.#data).announce(request.namespace, request.stream);
     return outcome;
   }
 
-  watch(request: WatchRequest, changed: () => void): () => void {
+  watch(request: port.WatchRequest, changed: () => void): () => void {
     this.#assertOpen();
     const stop = watchersOf(this.#data).add(request, changed);
     this.#watches.add(stop);
@@ -150,7 +131,7 @@ class MemoryStore implements Store {
     };
   }
 
-  async check(): Promise<readonly Problem[]> {
+  async check(): Promise<readonly port.Problem[]> {
     this.#assertOpen();
     return check(this.#data);
   }

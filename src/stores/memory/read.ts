@@ -2,21 +2,7 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
-import type {
-  Blob,
-  GetRequest,
-  ItemRow,
-  KeyRow,
-  LeaseRow,
-  ListRequest,
-  ListRows,
-  Page,
-  Problem,
-  ReadPage,
-  ReadRequest,
-  SnapshotRow,
-  StreamRow,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { headProblems, writeProblems } from "../kit/index.ts";
 import {
   copyPayload,
@@ -31,9 +17,9 @@ import {
 /** A stream's own writes. The past that a fork shares is read from its parent, up to the fork's `base`. */
 export function read(
   space: Space,
-  request: ReadRequest,
-  snapshotOf: (asked: SnapshotRequest) => Blob | null = (asked) => getSnapshot(space, asked),
-): ReadPage {
+  request: port.ReadRequest,
+  snapshotOf: (asked: SnapshotRequest) => port.Blob | null = (asked) => getSnapshot(space, asked),
+): port.ReadPage {
   const { after, upTo = Number.MAX_SAFE_INTEGER, limit = Number.POSITIVE_INFINITY, fold } = request;
   const stream = streamOf(space, request.stream);
   const snapshot = fold === undefined ? null : snapshotOf({ ...request, of: "snapshot", fold, upTo });
@@ -43,9 +29,9 @@ export function read(
   return { stream: streamRow(stream), snapshot, writes, more: inRange.length > writes.length };
 }
 
-type SnapshotRequest = Extract<GetRequest, { of: "snapshot" }>;
+type SnapshotRequest = Extract<port.GetRequest, { of: "snapshot" }>;
 
-export function getSnapshot(space: Space, request: SnapshotRequest): Blob | null {
+export function getSnapshot(space: Space, request: SnapshotRequest): port.Blob | null {
   const { snapshots, head } = streamOf(space, request.stream);
   const usable = snapshots.filter(({ seq, fold }) => fold === request.fold && seq <= request.upTo);
   const latest = usable.sort((a, b) => a.seq - b.seq).at(-1);
@@ -54,12 +40,16 @@ export function getSnapshot(space: Space, request: SnapshotRequest): Blob | null
   return { payload: copyPayload(latest.payload), codec, seq, generation: head.generation };
 }
 
-type Request<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
+type Request<Of extends port.ListRequest["of"]> = Extract<port.ListRequest, { of: Of }>;
 
 /** The sort key of a row, and the cursor: the next page begins after it, whatever was added or removed. */
 type Position = readonly (string | number)[];
 
-export function list(space: Space, request: ListRequest, now: number): Page<ListRows[keyof ListRows]> {
+export function list(
+  space: Space,
+  request: port.ListRequest,
+  now: number,
+): port.Page<port.ListRows[keyof port.ListRows]> {
   switch (request.of) {
     case "streams":
       return listStreams(space, request);
@@ -74,7 +64,7 @@ export function list(space: Space, request: ListRequest, now: number): Page<List
   }
 }
 
-function listStreams(space: Space, request: Request<"streams">): Page<StreamRow> {
+function listStreams(space: Space, request: Request<"streams">): port.Page<port.StreamRow> {
   const streams = [...space.streams.values()].filter((stream) => isMatch(stream, request));
   const sortable = streams.map((stream) => ({
     position: [-stream.updatedAt, stream.name],
@@ -99,7 +89,7 @@ function isMatch({ name, state, facets, updatedAt, parent }: Stream, request: Re
   return request.parent === undefined || parent?.stream === request.parent;
 }
 
-function listItems(space: Space, request: Request<"items">): Page<ItemRow> {
+function listItems(space: Space, request: Request<"items">): port.Page<port.ItemRow> {
   const streams = request.stream === undefined ? space.streams.values() : [streamOf(space, request.stream)];
   const items = [...streams].flatMap((stream) => [...stream.items.values()]);
   const matching = items.filter(
@@ -116,7 +106,7 @@ function listItems(space: Space, request: Request<"items">): Page<ItemRow> {
   return pageOf(sortable, request);
 }
 
-function listLeases(space: Space, request: Request<"leases">, now: number): Page<LeaseRow> {
+function listLeases(space: Space, request: Request<"leases">, now: number): port.Page<port.LeaseRow> {
   const leases = [...space.leases].filter(([name]) => name.startsWith(request.prefix ?? ""));
   const sortable = leases.map(([name, lease]) => ({
     position: [name],
@@ -125,7 +115,7 @@ function listLeases(space: Space, request: Request<"leases">, now: number): Page
   return pageOf(sortable, request);
 }
 
-function listKeys(space: Space, request: Request<"keys">): Page<KeyRow> {
+function listKeys(space: Space, request: Request<"keys">): port.Page<port.KeyRow> {
   const rows = [...new Set(request.keys)].flatMap((key) => {
     const holder = space.keys.get(key);
     return holder ? [{ key, ...holder }] : [];
@@ -133,7 +123,7 @@ function listKeys(space: Space, request: Request<"keys">): Page<KeyRow> {
   return { rows, cursor: null };
 }
 
-function listSnapshots(space: Space, request: Request<"snapshots">): Page<SnapshotRow> {
+function listSnapshots(space: Space, request: Request<"snapshots">): port.Page<port.SnapshotRow> {
   const rows = streamOf(space, request.stream).snapshots.map(({ seq, fold, payload }) => ({
     seq,
     fold,
@@ -145,7 +135,7 @@ function listSnapshots(space: Space, request: Request<"snapshots">): Page<Snapsh
 function pageOf<Row>(
   sortable: readonly { position: Position; row(): Row }[],
   { limit, cursor }: { limit: number; cursor?: string },
-): Page<Row> {
+): port.Page<Row> {
   const after = cursor === undefined ? null : decodePosition(cursor);
   const rest = sortable
     .filter(({ position }) => after === null || comparePositions(position, after) > 0)
@@ -180,13 +170,13 @@ function comparePositions(a: Position, b: Position): number {
 }
 
 /** Shows mistakes in the code of a store: nothing else can damage one in memory. */
-export function check(data: MemoryData): Problem[] {
+export function check(data: MemoryData): port.Problem[] {
   return [...data.spaces].flatMap(([namespace, { streams }]) =>
     [...streams.values()].flatMap((stream) => [...streamProblems(stream, `${namespace} ${stream.name}`)]),
   );
 }
 
-function* streamProblems({ base, head, writes }: Stream, where: string): Generator<Problem> {
+function* streamProblems({ base, head, writes }: Stream, where: string): Generator<port.Problem> {
   let seq = base;
   for (const write of writes) {
     yield* writeProblems(where, seq, write);

@@ -6,21 +6,7 @@
  * first arrival of the same batch would look like a conflict.
  */
 
-import type {
-  AppendOutcome,
-  Batch,
-  Guard,
-  Holder,
-  Item,
-  ItemRow,
-  LeaseOutcome,
-  LeaseRequest,
-  RemoveOutcome,
-  RemoveRequest,
-  StoredWrite,
-  StreamFacets,
-  Write,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import { checkBatch, guardsOf, headsAfter } from "../kit/index.ts";
 import {
   copyPayload,
@@ -35,7 +21,7 @@ import {
   streamOf,
 } from "./data.ts";
 
-export function append(space: Space, batch: Batch, now: number): AppendOutcome {
+export function append(space: Space, batch: port.Batch, now: number): port.AppendOutcome {
   const refusal = checkAppend(space, batch, now);
   if (refusal) return refusal;
   for (const { lease } of guardsOf(batch)) {
@@ -46,7 +32,7 @@ export function append(space: Space, batch: Batch, now: number): AppendOutcome {
 }
 
 /** The outcome of a batch that changes nothing, a refusal or a resend. Null if the batch can be stored. */
-export function checkAppend(space: Space, batch: Batch, now: number): AppendOutcome | null {
+export function checkAppend(space: Space, batch: port.Batch, now: number): port.AppendOutcome | null {
   checkBatch(batch);
   return (
     findResend(space, batch) ??
@@ -58,12 +44,12 @@ export function checkAppend(space: Space, batch: Batch, now: number): AppendOutc
 }
 
 /** Makes the stored form of a write. A store with payloads elsewhere keeps their position instead. */
-type ToStored = (write: Write, stored: Omit<StoredWrite, "payload">) => StoredWrite;
+type ToStored = (write: port.Write, stored: Omit<port.StoredWrite, "payload">) => port.StoredWrite;
 
 const copyWrite: ToStored = (write, stored) => ({ ...stored, payload: copyPayload(write.payload) });
 
 /** Applies a batch that passed every check. The caller renews the leases, by its own clock. */
-export function applyBatch(space: Space, batch: Batch, toStored: ToStored): AppendOutcome {
+export function applyBatch(space: Space, batch: port.Batch, toStored: ToStored): port.AppendOutcome {
   const keys = new Map<string, KeyHolder | null>();
   changeKeys(space, batch, keys);
   for (const [key, holder] of keys) {
@@ -78,8 +64,8 @@ export function applyBatch(space: Space, batch: Batch, toStored: ToStored): Appe
   return { outcome: "ok", heads: headsAfter(batch), resent: false };
 }
 
-function findResend(space: Space, batch: Batch): AppendOutcome | null {
-  const isStored = ({ stream, expect }: Write): boolean => {
+function findResend(space: Space, batch: port.Batch): port.AppendOutcome | null {
+  const isStored = ({ stream, expect }: port.Write): boolean => {
     const { head, writes } = streamOf(space, stream);
     if (head.generation !== expect.generation || head.seq <= expect.seq) return false;
     return writes.some((write) => write.first === expect.seq + 1 && write.batch === batch.id);
@@ -89,7 +75,7 @@ function findResend(space: Space, batch: Batch): AppendOutcome | null {
 }
 
 /** Each write must continue its stream at its end; a fork must leave a past that exists. */
-export function findConflict(space: Space, batch: Batch): AppendOutcome | null {
+export function findConflict(space: Space, batch: port.Batch): port.AppendOutcome | null {
   for (const { stream, expect, fork } of batch.writes) {
     const { state, head } = streamOf(space, stream);
     const begins = fork ? { ...head, seq: fork.seq } : head;
@@ -107,7 +93,11 @@ export function findConflict(space: Space, batch: Batch): AppendOutcome | null {
 }
 
 /** Collects the batch's changes in `keys`. Within a write releases come first, so a key can change hands. */
-function changeKeys(space: Space, batch: Batch, keys: Map<string, KeyHolder | null>): AppendOutcome | null {
+function changeKeys(
+  space: Space,
+  batch: port.Batch,
+  keys: Map<string, KeyHolder | null>,
+): port.AppendOutcome | null {
   const holderOf = (key: string): KeyHolder | null => {
     const changed = keys.get(key);
     return changed === undefined ? (space.keys.get(key) ?? null) : changed;
@@ -123,13 +113,13 @@ function changeKeys(space: Space, batch: Batch, keys: Map<string, KeyHolder | nu
   return null;
 }
 
-function findMissing(space: Space, batch: Batch): AppendOutcome | null {
+function findMissing(space: Space, batch: port.Batch): port.AppendOutcome | null {
   const wanted = batch.writes.flatMap((write) => write.artifacts ?? []);
   const artifact = wanted.find((hash) => !space.artifacts.has(hash));
   return artifact === undefined ? null : { outcome: "missing", artifact };
 }
 
-function extend(stream: Stream, write: Write, batch: string, toStored: ToStored): void {
+function extend(stream: Stream, write: port.Write, batch: string, toStored: ToStored): void {
   const { expect, count, codec, sum, at, fork } = write;
   if (stream.state === "gone") {
     stream.state = "live";
@@ -154,7 +144,7 @@ function orOld<Value>(next: Value | undefined, old: Value): Value {
   return next === undefined ? old : next;
 }
 
-function mergeFacets(old: Stream["facets"], next: StreamFacets): Stream["facets"] {
+function mergeFacets(old: Stream["facets"], next: port.StreamFacets): Stream["facets"] {
   return {
     status: orOld(next.status, old.status),
     title: orOld(next.title, old.title),
@@ -165,7 +155,7 @@ function mergeFacets(old: Stream["facets"], next: StreamFacets): Stream["facets"
   };
 }
 
-function mergeItem(stream: Stream, old: ItemRow | undefined, next: Item): ItemRow {
+function mergeItem(stream: Stream, old: port.ItemRow | undefined, next: port.Item): port.ItemRow {
   return {
     stream: stream.name,
     kind: next.kind,
@@ -181,7 +171,7 @@ function mergeItem(stream: Stream, old: ItemRow | undefined, next: Item): ItemRo
 }
 
 /** The clock decides only whether another owner may take over. */
-export function lease(space: Space, request: LeaseRequest, now: number): LeaseOutcome {
+export function lease(space: Space, request: port.LeaseRequest, now: number): port.LeaseOutcome {
   switch (request.act) {
     case "take":
       return take(space, request, now);
@@ -194,9 +184,9 @@ export function lease(space: Space, request: LeaseRequest, now: number): LeaseOu
 
 function take(
   { leases }: Space,
-  { name, holder, ttlMs, evict }: { name: string; holder: Holder; ttlMs: number; evict?: number },
+  { name, holder, ttlMs, evict }: { name: string; holder: port.Holder; ttlMs: number; evict?: number },
   now: number,
-): LeaseOutcome {
+): port.LeaseOutcome {
   const old = leases.get(name);
   const isOurs = old?.holder?.owner === holder.owner;
   const isHeld = old?.holder && !isOurs && old.deadline > now && old.token !== evict;
@@ -208,8 +198,8 @@ function take(
   return { outcome: "granted", lease: leaseRow(name, next, now), from };
 }
 
-function renew({ leases }: Space, guards: readonly Guard[], ttlMs: number, now: number): Guard[] {
-  const lost: Guard[] = [];
+function renew({ leases }: Space, guards: readonly port.Guard[], ttlMs: number, now: number): port.Guard[] {
+  const lost: port.Guard[] = [];
   for (const guard of guards) {
     const old = leases.get(guard.lease);
     if (isHeldBy(old, guard)) leases.set(guard.lease, { ...old, ttlMs, deadline: now + ttlMs });
@@ -219,14 +209,14 @@ function renew({ leases }: Space, guards: readonly Guard[], ttlMs: number, now: 
 }
 
 /** The row stays, because the next owner's token has to exceed its token. */
-function release({ leases }: Space, guard: Guard, now: number): boolean {
+function release({ leases }: Space, guard: port.Guard, now: number): boolean {
   const old = leases.get(guard.lease);
   if (!isHeldBy(old, guard)) return false;
   leases.set(guard.lease, { ...old, holder: null, deadline: now });
   return true;
 }
 
-export function remove(space: Space, request: RemoveRequest, now: number): RemoveOutcome {
+export function remove(space: Space, request: port.RemoveRequest, now: number): port.RemoveOutcome {
   switch (request.of) {
     case "stream":
       return removeStream(space, request, now);
@@ -246,9 +236,9 @@ export function remove(space: Space, request: RemoveRequest, now: number): Remov
 
 function removeStream(
   space: Space,
-  { stream: name, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
+  { stream: name, expect, guards }: Extract<port.RemoveRequest, { of: "stream" }>,
   now: number,
-): RemoveOutcome {
+): port.RemoveOutcome {
   const fenced = findFenced(space, guards ?? [], now);
   if (fenced) return fenced;
   const stream = streamOf(space, name);

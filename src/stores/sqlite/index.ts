@@ -8,27 +8,8 @@
 
 import { relative, resolve } from "node:path";
 import type { MaybePromise } from "../../model/maybe-promise.ts";
-import {
-  type AppendOutcome,
-  acceptsUtf8,
-  type Batch,
-  type Blob,
-  type GetRequest,
-  type LeaseOutcome,
-  type LeaseRequest,
-  type ListRequest,
-  type ListRows,
-  type Moving,
-  type Page,
-  type Problem,
-  type PutRequest,
-  type ReadPage,
-  type ReadRequest,
-  type RemoveOutcome,
-  type RemoveRequest,
-  type Store,
-  type WatchRequest,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
+import { acceptsUtf8 } from "../../store.ts";
 import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
 import { append, checkShape } from "./append.ts";
 import type { Connection } from "./driver.ts";
@@ -60,7 +41,7 @@ export interface SqliteOptions {
 
 const DEFAULT_BUSY_MS = 30_000;
 
-export async function openSqlite(options: SqliteOptions): Promise<Store> {
+export async function openSqlite(options: SqliteOptions): Promise<port.Store> {
   const fileOptions = {
     path: resolve(options.path),
     readOnly: options.readOnly ?? false,
@@ -71,9 +52,9 @@ export async function openSqlite(options: SqliteOptions): Promise<Store> {
   return new SqliteStore(new FileConnection(fileOptions, opened), options.clock ?? bootClock());
 }
 
-class SqliteStore implements Store {
+class SqliteStore implements port.Store {
   readonly address: string;
-  readonly moving: Moving = {
+  readonly moving: port.Moving = {
     seal: async () => this.#readOnce(readSeal),
     // Loaded on demand, as is `check`: most processes have to start quickly, and never copy a store.
     reseal: async (expect, next) => {
@@ -109,13 +90,13 @@ class SqliteStore implements Store {
   }
 
   /** Not `async`: a batch that is flushed at once gets its answer without a promise. */
-  append(batch: Batch): MaybePromise<AppendOutcome> {
+  append(batch: port.Batch): MaybePromise<port.AppendOutcome> {
     try {
       checkShape(batch);
       let bytes = 0;
       for (const { payload } of batch.writes) bytes += payload.length;
       const from = batch.writes[0]?.stream ?? "";
-      const answered = ({ outcome }: AppendOutcome): void => {
+      const answered = ({ outcome }: port.AppendOutcome): void => {
         if (outcome !== "ok") return;
         for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
       };
@@ -126,33 +107,34 @@ class SqliteStore implements Store {
     }
   }
 
-  async read(request: ReadRequest): Promise<ReadPage> {
+  async read(request: port.ReadRequest): Promise<port.ReadPage> {
     if (isHeadOnly(request)) return this.#readOnce((connection) => read(connection, request));
     return this.#read((connection) => read(connection, request));
   }
 
-  async list<Of extends keyof ListRows>(
-    request: Extract<ListRequest, { of: Of }>,
-  ): Promise<Page<ListRows[Of]>> {
-    const act = (connection: Connection) => list(connection, this.#clock, request) as Page<ListRows[Of]>;
+  async list<Of extends keyof port.ListRows>(
+    request: Extract<port.ListRequest, { of: Of }>,
+  ): Promise<port.Page<port.ListRows[Of]>> {
+    const act = (connection: Connection) =>
+      list(connection, this.#clock, request) as port.Page<port.ListRows[Of]>;
     return isOneStatement(request) ? this.#readOnce(act) : this.#read(act);
   }
 
-  async put(request: PutRequest): Promise<void> {
+  async put(request: port.PutRequest): Promise<void> {
     const bytes = request.of === "artifact" ? request.bytes.length : request.payload.length;
     return this.#write((transaction) => put(transaction, request), { bytes });
   }
 
-  async get(request: GetRequest): Promise<Blob | null> {
+  async get(request: port.GetRequest): Promise<port.Blob | null> {
     return this.#readOnce((connection) => get(connection, request));
   }
 
-  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+  async lease(request: port.LeaseRequest): Promise<port.LeaseOutcome> {
     const options = { urgent: request.act === "renew" };
     return this.#write((transaction) => lease(transaction, this.#clock, request), options);
   }
 
-  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+  async remove(request: port.RemoveRequest): Promise<port.RemoveOutcome> {
     const erase = request.of === "stream" && request.erase === true;
     const outcome = await this.#write((transaction) => {
       const { connection } = transaction;
@@ -168,12 +150,12 @@ class SqliteStore implements Store {
     return outcome;
   }
 
-  watch(request: WatchRequest, changed: () => void): () => void {
+  watch(request: port.WatchRequest, changed: () => void): () => void {
     this.#assertOpen();
     return this.#watchers.add(request, changed);
   }
 
-  async check(): Promise<readonly Problem[]> {
+  async check(): Promise<readonly port.Problem[]> {
     this.#assertOpen();
     const { check } = await import("./check.ts");
     return check((act) => this.#file.read(act));

@@ -9,16 +9,7 @@
  */
 
 import { decodeCursor, pageOf } from "../../model/stream/index.ts";
-import type {
-  ItemRow,
-  KeyRow,
-  LeaseRow,
-  ListRequest,
-  ListRows,
-  Page,
-  SnapshotRow,
-  StreamRow,
-} from "../../store.ts";
+import type * as port from "../../store.ts";
 import {
   addStreamConditions,
   type Clock,
@@ -41,18 +32,18 @@ import {
   toText,
 } from "./rows.ts";
 
-type Request<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
+type Request<Of extends port.ListRequest["of"]> = Extract<port.ListRequest, { of: Of }>;
 
 /** Whether the list takes a single statement, which needs no transaction for a consistent snapshot. */
-export function isOneStatement({ of }: ListRequest): boolean {
+export function isOneStatement({ of }: port.ListRequest): boolean {
   return of === "items" || of === "leases";
 }
 
 export function list(
   connection: Connection,
   clock: Clock,
-  request: ListRequest,
-): Page<ListRows[keyof ListRows]> {
+  request: port.ListRequest,
+): port.Page<port.ListRows[keyof port.ListRows]> {
   switch (request.of) {
     case "streams":
       return listStreams(connection, request);
@@ -82,7 +73,7 @@ const ORDER_IN_GROUP = "ORDER BY s.updated_about DESC, s.updated_at DESC, s.stre
 /** Above this many groups, one query that sorts everything is cheaper than one query each. */
 const MAX_GROUPS = 64;
 
-function listStreams(connection: Connection, request: Request<"streams">): Page<StreamRow> {
+function listStreams(connection: Connection, request: Request<"streams">): port.Page<port.StreamRow> {
   return pageOf(
     findStreams(connection, request),
     request.limit,
@@ -199,7 +190,7 @@ function* allStatuses(
 
 const ITEM_COLUMNS = "s.stream, i.kind, i.id, i.seq, i.end_seq, i.status, i.name, i.key, i.at, i.done_at";
 
-const toItem = (stored: StoredItem<StoredText>): ItemRow => itemRow(stored, fromText);
+const toItem = (stored: StoredItem<StoredText>): port.ItemRow => itemRow(stored, fromText);
 
 /** One item by its whole key: the first query of every load of a version. */
 const ITEM = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
@@ -209,7 +200,11 @@ const ITEM = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
  * Items of one stream by seq. They are read by their key and sorted: an index by seq would slow every
  * append.
  */
-function listItemsOf(connection: Connection, stream: string, request: Request<"items">): Page<ItemRow> {
+function listItemsOf(
+  connection: Connection,
+  stream: string,
+  request: Request<"items">,
+): port.Page<port.ItemRow> {
   const { namespace, kind, id, open, cursor, limit } = request;
   if (id !== undefined && !open && cursor === undefined && limit > 0) {
     const key = [namespace, stream, kind, id];
@@ -231,7 +226,7 @@ function listItemsOf(connection: Connection, stream: string, request: Request<"i
 }
 
 /** Items of all streams, oldest first; the open ones along their index. */
-function listAllItems(connection: Connection, request: Request<"items">): Page<ItemRow> {
+function listAllItems(connection: Connection, request: Request<"items">): port.Page<port.ItemRow> {
   const conditions = new Conditions<Value>();
   const { namespace, kind } = request;
   conditions.add("i.namespace = ? AND i.kind = ? AND s.id = i.stream", toText(namespace), toText(kind));
@@ -252,7 +247,11 @@ function listAllItems(connection: Connection, request: Request<"items">): Page<I
   });
 }
 
-function listLeases(connection: Connection, clock: Clock, request: Request<"leases">): Page<LeaseRow> {
+function listLeases(
+  connection: Connection,
+  clock: Clock,
+  request: Request<"leases">,
+): port.Page<port.LeaseRow> {
   const conditions = new Conditions<Value>();
   conditions.add("namespace = ?", toText(request.namespace));
   if (request.prefix) {
@@ -272,7 +271,7 @@ function listLeases(connection: Connection, clock: Clock, request: Request<"leas
   );
 }
 
-function listKeys(connection: Connection, { namespace, keys }: Request<"keys">): Page<KeyRow> {
+function listKeys(connection: Connection, { namespace, keys }: Request<"keys">): port.Page<port.KeyRow> {
   const rows = [...new Set(keys)].flatMap((key) => {
     const holder = keyHolder(connection, namespace, key);
     return holder ? [{ key, ...holder }] : [];
@@ -286,7 +285,7 @@ const SNAPSHOTS = `SELECT seq, fold, iif(utf16, octet_length(payload) / 2, octet
 function listSnapshots(
   connection: Connection,
   { namespace, stream }: Request<"snapshots">,
-): Page<SnapshotRow> {
+): port.Page<port.SnapshotRow> {
   const entry = findStream(connection, namespace, stream);
   type Row = { seq: number; fold: StoredText; bytes: number };
   const stored = entry ? connection.all<Row>(SNAPSHOTS, entry.id) : [];
