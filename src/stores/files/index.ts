@@ -13,7 +13,15 @@
 
 import { relative, resolve } from "node:path";
 import type * as port from "../../store.ts";
-import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
+import {
+  bootClock,
+  type Clock,
+  closedError,
+  readOnlyError,
+  refuseSealed,
+  type SubmitOptions,
+  Watchers,
+} from "../kit/index.ts";
 import { list, read } from "../memory/index.ts";
 import { append, leaseAct, putArtifact, refreshExpiries, remove } from "./acts.ts";
 import type { Flush } from "./append.ts";
@@ -22,7 +30,7 @@ import { check } from "./check.ts";
 import { Dump, reseal, restore } from "./copy.ts";
 import { type CreateOptions, FolderConnection, openFirst } from "./folder-connection.ts";
 import type { FolderOptions, OpenFolder } from "./open-folder.ts";
-import { type SubmitOptions, WriteQueue } from "./queue.ts";
+import { WriteQueue } from "./queue.ts";
 import type { State } from "./state.ts";
 
 export interface FilesOptions {

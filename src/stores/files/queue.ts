@@ -16,7 +16,7 @@
  */
 
 import { HoldfastError } from "../../model/errors.ts";
-import { lockPauseMs, PendingActs } from "../kit/index.ts";
+import { type Flusher, FlushQueue, type SubmitOptions } from "../kit/index.ts";
 import type { Flush } from "./append.ts";
 import { busy, unstorable } from "./disk.ts";
 import type { FolderConnection } from "./folder-connection.ts";
@@ -31,129 +31,69 @@ interface Act<Result = unknown> {
   readonly reject: (error: unknown) => void;
 }
 
-export interface SubmitOptions {
-  /** Goes before acts that wait. For acts whose order among others does not matter, such as heartbeats. */
-  readonly urgent?: boolean;
-  /** About how much it writes, so that one flush does not block the event loop for long. */
-  readonly bytes?: number;
-}
-
-export class WriteQueue {
+export class WriteQueue implements Flusher<Act, Flush> {
   readonly #folder: FolderConnection;
-  readonly #pending = new PendingActs<Act>();
-  #isScheduled = false;
+  readonly #acts: FlushQueue<Act, Flush>;
   #hadLock = false;
-  #lockedSince: number | null = null;
 
   constructor(folder: FolderConnection) {
     this.#folder = folder;
+    this.#acts = new FlushQueue(folder, this);
   }
 
-  submit<Result>(run: (flush: Flush) => Result, options: SubmitOptions = {}): Promise<Result> {
+  submit<Result>(run: (flush: Flush) => Result, { bytes = 0, urgent }: SubmitOptions = {}): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const act = { run, bytes: options.bytes ?? 0, resolve, reject } as Act;
-      this.#pending.add(act, options.urgent);
-      this.#schedule();
+      this.#acts.add({ run, bytes, resolve, reject } as Act, urgent);
     });
   }
 
-  /** Resolves when everything submitted so far has been answered. */
   drained(): Promise<void> {
-    return this.#isScheduled ? this.#pending.idle() : Promise.resolve();
+    return this.#acts.drained();
   }
 
-  #schedule(): void {
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
+  schedule(): void {
     this.#letOthersGoFirst(performance.now());
   }
 
-  /**
-   * A process that has just had the lock would nearly always find it free again before those that wait for
-   * it.
-   */
+  /** Otherwise a process that just had the lock would nearly always get it again before those that wait. */
   #letOthersGoFirst(since: number): void {
     const isPatient = this.#hadLock && performance.now() - since < COURTESY_MS;
     if (isPatient && this.#folder.isAwaited) setTimeout(() => this.#letOthersGoFirst(since), 1);
-    else setImmediate(() => this.#flush());
+    else setImmediate(() => this.#acts.flush());
   }
 
-  #flushEnded(): void {
-    this.#isScheduled = false;
-    if (this.#pending.isEmpty) this.#pending.becameIdle();
-    else this.#schedule();
+  begin(): Flush | "locked" | "unsound" {
+    if (!this.#folder.isSound) return "unsound";
+    const flush = this.#folder.begin();
+    if (flush) return flush;
+    this.#folder.setWaiting();
+    this.#hadLock = false;
+    return "locked";
   }
 
-  #flush(): void {
-    const flush = this.#begin();
-    if (!flush) return;
-    const hasWaited = this.#lockedSince !== null;
-    this.#lockedSince = null;
+  busy(waitedMs: number): Error {
+    return busy(this.#folder.options.path, waitedMs);
+  }
+
+  run(flush: Flush, acts: readonly Act[], hasWaited: boolean): void {
     this.#hadLock = true;
-    const acts = this.#pending.takeFlush();
     let hasBegun = false;
     try {
       if (hasWaited) this.#folder.clearWaiting();
-      const answers = this.#run(flush, acts);
+      const answers = this.#runAll(flush, acts);
       this.#folder.end(flush, () => {
         hasBegun = true;
       });
       for (const answer of answers) answer();
     } catch (error) {
       this.#folder.release();
-      this.#fail(acts, this.#folder.poison(error, hasBegun));
+      const poisoned = this.#folder.poison(error, hasBegun);
+      for (const act of acts) act.reject(poisoned);
     }
-    this.#flushEnded();
-  }
-
-  /** Takes the lock, with memory up to date. Null if it has to wait, or failed. */
-  #begin(): Flush | null {
-    try {
-      if (!this.#folder.isSound) {
-        this.#revive();
-        return null;
-      }
-      const flush = this.#folder.begin();
-      if (!flush) {
-        this.#folder.setWaiting();
-        this.#waitForLock();
-      }
-      return flush;
-    } catch (error) {
-      this.#failAll(this.#folder.poison(error, false));
-      return null;
-    }
-  }
-
-  #waitForLock(): void {
-    const now = performance.now();
-    this.#hadLock = false;
-    this.#lockedSince ??= now;
-    const waitedMs = now - this.#lockedSince;
-    const { path, busyMs } = this.#folder.options;
-    if (waitedMs >= busyMs) this.#failAll(busy(path, waitedMs));
-    else setTimeout(() => this.#flush(), lockPauseMs());
-  }
-
-  #revive(): void {
-    this.#folder.ready().then(
-      () => this.#flush(),
-      (error: unknown) => this.#failAll(error),
-    );
-  }
-
-  #failAll(error: unknown): void {
-    this.#lockedSince = null;
-    this.#fail(this.#pending.takeAll(), error);
-    this.#flushEnded();
-  }
-
-  #fail(acts: readonly Act[], error: unknown): void {
-    for (const act of acts) act.reject(error);
   }
 
   /** Runs all, and returns how each is answered once the flush is durable. */
-  #run(flush: Flush, acts: readonly Act[]): (() => void)[] {
+  #runAll(flush: Flush, acts: readonly Act[]): (() => void)[] {
     return acts.map((act) => {
       try {
         const result = act.run(flush);

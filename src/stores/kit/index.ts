@@ -8,7 +8,7 @@
  *     watchers.ts   callbacks on change
  *     disk.ts       file identity, durable names, network disks
  *     clock.ts      the time that leases run by, on one machine
- *     shared-file.ts  locks, waiting acts and recovery, where several processes share a file or folder
+ *     shared-file.ts, flush-queue.ts  locks, recovery and grouped writes of a file or folder that is shared
  *
  * It is not part of the public API: the port and the conformance suite are what a store of one's own builds
  * on. The kit changes with the stores in this repository.
@@ -41,7 +41,8 @@ export {
   unstorableError,
   withUnknown,
 } from "./errors.ts";
-export { BUSY_TIMEOUT_MS, HandleState, lockPauseMs, PendingActs, retryUntil } from "./shared-file.ts";
+export { type Flusher, FlushQueue, type SubmitOptions } from "./flush-queue.ts";
+export { BUSY_TIMEOUT_MS, HandleState, lockPauseMs, retryUntil } from "./shared-file.ts";
 export {
   addStreamConditions,
   Conditions,

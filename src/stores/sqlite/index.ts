@@ -18,7 +18,7 @@ import { FileConnection } from "./file-connection.ts";
 import { lease } from "./leases.ts";
 import { isOneStatement, list } from "./list.ts";
 import { emptyWal, openFirst, readSeal } from "./opening.ts";
-import { type SubmitOptions, WriteQueue } from "./queue.ts";
+import { type WriteOptions, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, put, read } from "./read.ts";
 import { remove } from "./remove.ts";
 import type { ActResult, Transaction } from "./rows.ts";
@@ -188,7 +188,7 @@ class SqliteStore implements port.Store {
 
   #write<Result>(
     act: (transaction: Transaction) => ActResult<Result>,
-    options?: SubmitOptions<Result>,
+    options?: WriteOptions<Result>,
   ): MaybePromise<Result> {
     return this.#writeDespiteSeal((transaction) => {
       refuseSealed(this.#path, "sqlite", transaction.seal);
@@ -198,7 +198,7 @@ class SqliteStore implements port.Store {
 
   #writeDespiteSeal<Result>(
     act: (transaction: Transaction) => ActResult<Result>,
-    options?: SubmitOptions<Result>,
+    options?: WriteOptions<Result>,
   ): MaybePromise<Result> {
     this.#assertOpen();
     if (this.#file.options.readOnly) throw readOnlyError({ path: this.#path });

@@ -27,7 +27,7 @@
 
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
-import { lockPauseMs, PendingActs } from "../kit/index.ts";
+import { type Flusher, FlushQueue, lockPauseMs, type SubmitOptions } from "../kit/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, replaced, unstorable } from "./failures.ts";
 import type { FileConnection } from "./file-connection.ts";
@@ -41,11 +41,7 @@ const GROUPING_MS = 50;
 /** The longest that flushes may follow each other without a turn of the event loop. */
 const TURN_MS = 5;
 
-export interface SubmitOptions<Result> {
-  /** Goes before acts that wait. For acts whose order among others does not matter, such as heartbeats. */
-  readonly urgent?: boolean;
-  /** About how much it writes, so that one flush does not block the event loop for long. */
-  readonly bytes?: number;
+export interface WriteOptions<Result> extends SubmitOptions {
   /** Names the submitter. Acts of a single submitter are not grouped with those of others. */
   readonly from?: string;
   readonly answered?: (result: Result) => void;
@@ -59,13 +55,10 @@ class Act<Result = unknown> {
   #resolve: ((result: Result) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
 
-  constructor(
-    run: (transaction: Transaction) => ActResult<Result>,
-    { bytes, answered }: SubmitOptions<Result>,
-  ) {
+  constructor(run: (transaction: Transaction) => ActResult<Result>, options: WriteOptions<Result>) {
     this.run = run;
-    this.bytes = bytes ?? 0;
-    this.answered = answered;
+    this.bytes = options.bytes ?? 0;
+    this.answered = options.answered;
   }
 
   resolve(result: Result): void {
@@ -89,11 +82,10 @@ class Act<Result = unknown> {
   }
 }
 
-export class WriteQueue {
+export class WriteQueue implements Flusher<Act, Transaction> {
   readonly #file: FileConnection;
   readonly #cache = new RowCache();
-  readonly #pending = new PendingActs<Act>();
-  #isScheduled = false;
+  readonly #acts: FlushQueue<Act, Transaction>;
   #contendedUntil = 0;
   #lastFrom: string | undefined;
   #groupingUntil = 0;
@@ -101,40 +93,41 @@ export class WriteQueue {
   /** A flush has checked the file's place, and the event loop has not turned since. */
   #isSameTurn = false;
   #seal: Seal | null = null;
-  #lockedSince: number | null = null;
+  #lockError: unknown;
 
   constructor(file: FileConnection) {
     this.#file = file;
+    this.#acts = new FlushQueue(file, this);
   }
 
   submit<Result>(
     run: (transaction: Transaction) => ActResult<Result>,
-    options: SubmitOptions<Result> = {},
+    options: WriteOptions<Result> = {},
   ): MaybePromise<Result> {
     const act = new Act(run, options);
-    this.#pending.add(act as Act, options.urgent);
-    this.#schedule(options.from);
+    this.#noticeSubmitter(options.from);
+    this.#acts.add(act as Act, options.urgent);
     return act.answer();
   }
 
-  /** Resolves when everything submitted so far has been answered. */
   drained(): Promise<void> {
-    return this.#isScheduled ? this.#pending.idle() : Promise.resolve();
+    return this.#acts.drained();
   }
 
-  #schedule(from?: string): void {
+  #noticeSubmitter(from: string | undefined): void {
+    if (from === this.#lastFrom) return;
+    this.#lastFrom = from;
+    this.#groupingUntil = performance.now() + GROUPING_MS;
+  }
+
+  schedule(isRest: boolean): void {
+    if (isRest) this.#noticeSubmitter(undefined);
     const now = performance.now();
-    if (from !== this.#lastFrom) {
-      this.#lastFrom = from;
-      this.#groupingUntil = now + GROUPING_MS;
-    }
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
     // SQLite's lock has no queue: other writers need a moment in which they find it free.
-    if (now < this.#contendedUntil) setTimeout(() => this.#flush(), lockPauseMs());
+    if (now < this.#contendedUntil) setTimeout(() => this.#acts.flush(), lockPauseMs());
     else if (now <= this.#groupingUntil) setImmediate(this.#flushInNewTurn);
     else if (!this.#isSameTurn) this.#flushInNewTurn();
-    else if (now < this.#turnBeganAt + TURN_MS) this.#flush("same turn");
+    else if (now < this.#turnBeganAt + TURN_MS) this.#acts.flush(true);
     else setImmediate(this.#flushInNewTurn);
   }
 
@@ -144,7 +137,7 @@ export class WriteQueue {
       this.#isSameTurn = true;
       setImmediate(this.#turned);
     }
-    this.#flush();
+    this.#acts.flush();
   };
 
   /** Everything that the event loop brings after this belongs to another turn. */
@@ -152,44 +145,23 @@ export class WriteQueue {
     this.#isSameTurn = false;
   };
 
-  #flushEnded(): void {
-    this.#isScheduled = false;
-    if (this.#pending.isEmpty) this.#pending.becameIdle();
-    else this.#schedule();
-  }
-
-  #flush(when: "new turn" | "same turn" = "new turn"): void {
-    const transaction = this.#begin(when);
-    if (!transaction) return;
-    this.#lockedSince = null;
-    const acts = this.#pending.takeFlush();
+  begin(isSameTurn: boolean): Transaction | "locked" | "unsound" {
     try {
-      const culprit = this.#run(transaction, acts);
-      if (culprit) this.#pending.putBack(acts.filter((act) => act !== culprit));
-    } catch (error) {
-      this.#cache.clear();
-      this.#fail(acts, this.#file.poison(error, false));
-    }
-    this.#flushEnded();
-  }
-
-  /** Opens a write transaction. Null if it has to wait, or failed. */
-  #begin(when: "new turn" | "same turn"): Transaction | null {
-    try {
-      const isSound = when === "new turn" ? this.#file.isSound : this.#file.isStillSound;
-      if (!isSound) {
-        this.#revive();
-        return null;
-      }
+      if (!(isSameTurn ? this.#file.isStillSound : this.#file.isSound)) return "unsound";
       const { connection } = this.#file;
       connection.run("BEGIN IMMEDIATE");
       this.#noticeOthers(connection);
       return { connection, cache: this.#cache, seal: this.#seal };
     } catch (error) {
-      if (isBusy(error)) this.#waitForLock(error);
-      else this.#failAll(this.#file.poison(error, false));
-      return null;
+      if (!isBusy(error)) throw error;
+      this.#contendedUntil = performance.now() + CONTENDED_MS;
+      this.#lockError = error;
+      return "locked";
     }
+  }
+
+  busy(waitedMs: number): Error {
+    return busy(this.#file.options.path, waitedMs, this.#lockError);
   }
 
   /** Rereads the store's id and its seal, unless no other connection has written since. */
@@ -202,35 +174,23 @@ export class WriteQueue {
     throw this.#file.refuse(replaced(this.#file.options.path, "it holds another store"));
   }
 
-  #waitForLock(error: unknown): void {
-    const now = performance.now();
-    this.#contendedUntil = now + CONTENDED_MS;
-    this.#lockedSince ??= now;
-    const waitedMs = now - this.#lockedSince;
-    const { path, busyMs } = this.#file.options;
-    if (waitedMs >= busyMs) this.#failAll(busy(path, waitedMs, error));
-    else setTimeout(() => this.#flush(), lockPauseMs());
+  run(transaction: Transaction, acts: readonly Act[]): void {
+    try {
+      const culprit = this.#runAll(transaction, acts);
+      if (culprit) this.#acts.putBack(acts.filter((act) => act !== culprit));
+    } catch (error) {
+      this.#fail(acts, error, false);
+    }
   }
 
-  #revive(): void {
-    this.#file.ready().then(
-      () => this.#flush(),
-      (error: unknown) => this.#failAll(error),
-    );
-  }
-
-  #failAll(error: unknown): void {
-    this.#lockedSince = null;
-    this.#fail(this.#pending.takeAll(), error);
-    this.#flushEnded();
-  }
-
-  #fail(acts: readonly Act[], error: unknown): void {
+  #fail(acts: readonly Act[], cause: unknown, unknown: boolean): void {
+    this.#cache.clear();
+    const error = this.#file.poison(cause, unknown);
     for (const act of acts) act.reject(error);
   }
 
   /** Runs and commits all, and answers them. Or rolls back, rejects the act that threw, and returns it. */
-  #run(transaction: Transaction, acts: readonly Act[]): Act | null {
+  #runAll(transaction: Transaction, acts: readonly Act[]): Act | null {
     const { connection } = transaction;
     const results: unknown[] = [];
     let wrote = false;
@@ -263,8 +223,7 @@ export class WriteQueue {
       this.#seal = seal;
       return true;
     } catch (error) {
-      this.#cache.clear();
-      this.#fail(acts, this.#file.poison(error, true));
+      this.#fail(acts, error, true);
       return false;
     }
   }
