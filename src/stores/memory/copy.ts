@@ -1,7 +1,7 @@
 /** One end of a copy: the seal, and the rows of every namespace. */
 
 import { sealedStore } from "../../model/stream/index.ts";
-import type { MovedRow, Moving, Page, Seal } from "../../store.ts";
+import type { MovedRow, Moving } from "../../store.ts";
 import { isSameSeal, requireEntering } from "../kit/index.ts";
 import {
   copyPayload,
@@ -20,46 +20,33 @@ const PAGE_ROWS = 500;
 /** Throws while the seal of a copy forbids writes. */
 export function refuseSealed({ seal }: MemoryData): void {
   if (!seal || seal.phase === "arrived") return;
-  const { phase, other } = seal;
-  throw sealedStore("this memory store", "memory:", { phase, other });
+  throw sealedStore("this memory store", "memory:", { phase: seal.phase, other: seal.other });
 }
 
-export class MemoryMoving implements Moving {
-  readonly #data: MemoryData;
-  readonly #clock: () => number;
-
-  constructor(data: MemoryData, clock: () => number) {
-    this.#data = data;
-    this.#clock = clock;
-  }
-
-  async seal(): Promise<Seal | null> {
-    return this.#data.seal ?? null;
-  }
-
-  async reseal(expect: Seal | null, next: Seal | null): Promise<boolean> {
-    const { seal } = this.#data;
-    if (!isSameSeal(seal, expect)) return false;
-    this.#data.seal = next && { ...next };
-    return true;
-  }
-
-  async dump(cursor: string | null, only?: readonly MovedRow["of"][]): Promise<Page<MovedRow>> {
-    const begin = Number(cursor ?? 0);
-    const rows: MovedRow[] = [];
-    let position = 0;
-    for (const row of dumpRows(this.#data, this.#clock(), { only })) {
-      if (position++ < begin) continue;
-      if (rows.length === PAGE_ROWS) return { rows, cursor: String(begin + PAGE_ROWS) };
-      rows.push(row);
-    }
-    return { rows, cursor: null };
-  }
-
-  async restore(move: string, rows: readonly MovedRow[]): Promise<void> {
-    requireEntering({ address: "memory" }, move, this.#data.seal);
-    for (const row of rows) put(spaceOf(this.#data, row.namespace), row);
-  }
+export function movingOf(data: MemoryData, clock: () => number): Moving {
+  return {
+    seal: async () => data.seal ?? null,
+    reseal: async (expect, next) => {
+      if (!isSameSeal(data.seal, expect)) return false;
+      data.seal = next && { ...next };
+      return true;
+    },
+    dump: async (cursor, only) => {
+      const begin = Number(cursor ?? 0);
+      const rows: MovedRow[] = [];
+      let position = 0;
+      for (const row of dumpRows(data, clock(), { only })) {
+        if (position++ < begin) continue;
+        if (rows.length === PAGE_ROWS) return { rows, cursor: String(begin + PAGE_ROWS) };
+        rows.push(row);
+      }
+      return { rows, cursor: null };
+    },
+    restore: async (move, rows) => {
+      requireEntering({ address: "memory" }, move, data.seal);
+      for (const row of rows) put(spaceOf(data, row.namespace), row);
+    },
+  };
 }
 
 interface DumpOptions {
@@ -100,40 +87,32 @@ function* rowsOfStream(
     yield { of: "stream", namespace, ...streamRow(stream), artifacts: [...stream.artifacts].sort() };
   }
   for (const write of isWanted("write") ? stream.writes : []) {
-    yield {
-      of: "write",
-      namespace,
-      stream: stream.name,
-      ...write,
-      payload: copyPayload(write.payload),
-    };
+    const payload = copyPayload(write.payload);
+    yield { of: "write", namespace, stream: stream.name, ...write, payload };
   }
   for (const item of isWanted("item") ? stream.items.values() : []) yield { of: "item", namespace, ...item };
 }
 
 function put(space: Space, row: MovedRow): void {
   switch (row.of) {
-    case "lease":
+    case "lease": {
       // Stored as expired: no holder survives the move. The holder's name is kept for messages.
-      space.leases.set(row.name, {
-        token: row.token,
-        holder: row.holder && { ...row.holder },
-        ttlMs: row.ttlMs,
-        deadline: 0,
-      });
-      return;
+      const { name, token, holder, ttlMs } = row;
+      space.leases.set(name, { token, holder: holder && { ...holder }, ttlMs, deadline: 0 });
+      break;
+    }
     case "artifact":
       space.artifacts.set(row.hash, { bytes: row.bytes.slice(), putAt: row.putAt });
-      return;
+      break;
     case "key":
       space.keys.set(row.key, { stream: row.stream, seq: row.seq });
-      return;
+      break;
     case "stream":
       putStream(space, row);
-      return;
+      break;
     case "write":
       putWrite(streamOf(space, row.stream), row);
-      return;
+      break;
     case "item": {
       const { of: _of, namespace: _namespace, ...item } = row;
       streamOf(space, row.stream).items.set(JSON.stringify([item.kind, item.id]), item);

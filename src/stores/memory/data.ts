@@ -18,10 +18,7 @@ export interface Space {
   readonly leases: Map<string, Lease>;
 }
 
-export interface KeyHolder {
-  readonly stream: string;
-  readonly seq: number;
-}
+export type KeyHolder = Pick<port.KeyRow, "stream" | "seq">;
 
 /** A stream that is gone stays as a tombstone, with the generation of its next life. */
 export interface Stream {
@@ -35,15 +32,8 @@ export interface Stream {
   facets: port.StreamRow["facets"];
   readonly writes: port.StoredWrite[];
   readonly items: Map<string, port.ItemRow>;
-  snapshots: Snapshot[];
+  snapshots: (Omit<port.Blob, "generation"> & { readonly fold: string })[];
   readonly artifacts: Set<string>;
-}
-
-export interface Snapshot {
-  readonly seq: number;
-  readonly fold: string;
-  readonly payload: port.Payload;
-  readonly codec: string | null;
 }
 
 export interface Lease {
@@ -100,16 +90,13 @@ export function streamOf(space: Space, name: string): Stream {
 }
 
 export function streamRow(stream: Stream): port.StreamRow {
-  return {
-    stream: stream.name,
-    state: stream.state,
-    head: { ...stream.head },
-    base: stream.base,
-    parent: stream.parent && { ...stream.parent },
-    createdAt: stream.createdAt,
-    updatedAt: stream.updatedAt,
-    facets: { ...stream.facets },
-  };
+  const { name, state, base, createdAt, updatedAt } = stream;
+  const [head, parent, facets] = [
+    { ...stream.head },
+    stream.parent && { ...stream.parent },
+    { ...stream.facets },
+  ];
+  return { stream: name, state, head, base, parent, createdAt, updatedAt, facets };
 }
 
 export function sameHead(a: port.Head, b: port.Head): boolean {
@@ -121,12 +108,8 @@ export function copyPayload(payload: port.Payload): port.Payload {
 }
 
 export function leaseRow(name: string, lease: Lease, now: number): port.LeaseRow {
-  return {
-    name,
-    token: lease.token,
-    holder: lease.holder && { ...lease.holder },
-    remainingMs: lease.holder ? lease.deadline - now : 0,
-  };
+  const { token, holder, deadline } = lease;
+  return { name, token, holder: holder && { ...holder }, remainingMs: holder ? deadline - now : 0 };
 }
 
 /** Whether this token may still act. An expired lease counts until another owner takes it. */

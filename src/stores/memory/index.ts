@@ -1,7 +1,7 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type * as port from "../../store.ts";
 import { closedError } from "../kit/index.ts";
-import { dumpRows, MemoryMoving, refuseSealed } from "./copy.ts";
+import { dumpRows, movingOf, refuseSealed } from "./copy.ts";
 import {
   copyPayload,
   type MemoryData,
@@ -41,12 +41,9 @@ export interface MemoryOptions {
 
 /** A store with every promise of the port but durability: it ends with its process. */
 export function openMemory(options: MemoryOptions = {}): port.Store {
-  return new MemoryStore(options.data ?? memoryData(), options.clock ?? wholeMs);
-}
-
-/** Whole milliseconds, whose sums and differences are exact. */
-function wholeMs(): number {
-  return Math.floor(performance.now());
+  // Whole milliseconds: their sums and differences are exact.
+  const clock = options.clock ?? (() => Math.floor(performance.now()));
+  return new MemoryStore(options.data ?? memoryData(), clock);
 }
 
 class MemoryStore implements port.Store {
@@ -61,7 +58,7 @@ class MemoryStore implements port.Store {
   constructor(data: MemoryData, clock: () => number) {
     this.#data = data;
     this.#clock = clock;
-    this.moving = new MemoryMoving(data, clock);
+    this.moving = movingOf(data, clock);
   }
 
   append(batch: port.Batch): MaybePromise<port.AppendOutcome> {
@@ -154,7 +151,6 @@ class MemoryStore implements port.Store {
   }
 
   #assertOpen(): void {
-    if (!this.#isClosed) return;
-    throw closedError({ address: this.address });
+    if (this.#isClosed) throw closedError({ address: this.address });
   }
 }

@@ -66,11 +66,7 @@ export function list(
 
 function listStreams(space: Space, request: Request<"streams">): port.Page<port.StreamRow> {
   const streams = [...space.streams.values()].filter((stream) => isMatch(stream, request));
-  const sortable = streams.map((stream) => ({
-    position: [-stream.updatedAt, stream.name],
-    row: () => streamRow(stream),
-  }));
-  return pageOf(sortable, request);
+  return pageOf(streams, request, (stream) => [-stream.updatedAt, stream.name], streamRow);
 }
 
 function isMatch({ name, state, facets, updatedAt, parent }: Stream, request: Request<"streams">): boolean {
@@ -79,12 +75,8 @@ function isMatch({ name, state, facets, updatedAt, parent }: Stream, request: Re
   if (request.status !== undefined && facets.status !== request.status) return false;
   if (request.goal !== undefined && facets.goal !== request.goal) return false;
   if (request.openCalls && facets.openCalls === 0) return false;
-  if (
-    request.expiredAt !== undefined &&
-    !(facets.expiresAt !== null && facets.expiresAt <= request.expiredAt)
-  ) {
-    return false;
-  }
+  const { expiresAt } = facets;
+  if (request.expiredAt !== undefined && (expiresAt === null || expiresAt > request.expiredAt)) return false;
   if (request.updatedBefore !== undefined && updatedAt >= request.updatedBefore) return false;
   return request.parent === undefined || parent?.stream === request.parent;
 }
@@ -98,21 +90,21 @@ function listItems(space: Space, request: Request<"items">): port.Page<port.Item
       (request.id === undefined || item.id === request.id) &&
       (!request.open || item.doneAt === null),
   );
-  const sortable = matching.map((item) => {
+  const positionOf = (item: port.ItemRow) => {
     const within = [item.seq ?? 0, item.id];
-    const position = request.stream === undefined ? [item.at ?? 0, item.stream, ...within] : within;
-    return { position, row: () => ({ ...item }) };
-  });
-  return pageOf(sortable, request);
+    return request.stream === undefined ? [item.at ?? 0, item.stream, ...within] : within;
+  };
+  return pageOf(matching, request, positionOf, (item) => ({ ...item }));
 }
 
 function listLeases(space: Space, request: Request<"leases">, now: number): port.Page<port.LeaseRow> {
   const leases = [...space.leases].filter(([name]) => name.startsWith(request.prefix ?? ""));
-  const sortable = leases.map(([name, lease]) => ({
-    position: [name],
-    row: () => leaseRow(name, lease, now),
-  }));
-  return pageOf(sortable, request);
+  return pageOf(
+    leases,
+    request,
+    ([name]) => [name],
+    ([name, lease]) => leaseRow(name, lease, now),
+  );
 }
 
 function listKeys(space: Space, request: Request<"keys">): port.Page<port.KeyRow> {
@@ -124,28 +116,25 @@ function listKeys(space: Space, request: Request<"keys">): port.Page<port.KeyRow
 }
 
 function listSnapshots(space: Space, request: Request<"snapshots">): port.Page<port.SnapshotRow> {
-  const rows = streamOf(space, request.stream).snapshots.map(({ seq, fold, payload }) => ({
-    seq,
-    fold,
-    bytes: Buffer.byteLength(payload),
-  }));
+  const { snapshots } = streamOf(space, request.stream);
+  const rows = snapshots.map(({ seq, fold, payload }) => ({ seq, fold, bytes: Buffer.byteLength(payload) }));
   return { rows: rows.sort((a, b) => comparePositions([a.seq, a.fold], [b.seq, b.fold])), cursor: null };
 }
 
-function pageOf<Row>(
-  sortable: readonly { position: Position; row(): Row }[],
+function pageOf<Stored, Row>(
+  stored: readonly Stored[],
   { limit, cursor }: { limit: number; cursor?: string },
+  positionOf: (stored: Stored) => Position,
+  toRow: (stored: Stored) => Row,
 ): port.Page<Row> {
   const after = cursor === undefined ? null : decodePosition(cursor);
-  const rest = sortable
-    .filter(({ position }) => after === null || comparePositions(position, after) > 0)
-    .sort((a, b) => comparePositions(a.position, b.position));
+  const rest = stored
+    .filter((each) => after === null || comparePositions(positionOf(each), after) > 0)
+    .sort((a, b) => comparePositions(positionOf(a), positionOf(b)));
   const page = rest.slice(0, limit);
   const last = page.at(-1);
-  return {
-    rows: page.map(({ row }) => row()),
-    cursor: last && rest.length > page.length ? JSON.stringify(last.position) : null,
-  };
+  const next = last && rest.length > page.length ? JSON.stringify(positionOf(last)) : null;
+  return { rows: page.map(toRow), cursor: next };
 }
 
 function decodePosition(cursor: string): Position {

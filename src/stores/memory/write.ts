@@ -1,9 +1,6 @@
 /**
- * Appends, leases and removals.
- *
- * Everything is checked before anything is changed, and nothing here waits: that makes a batch all or
- * nothing. The order of the checks decides which refusal a caller sees. A resend comes first, because the
- * first arrival of the same batch would look like a conflict.
+ * Appends, leases and removals. Everything is checked before anything is changed, and nothing here waits:
+ * that makes a batch all or nothing. A resend is checked first: its first arrival looks like a conflict.
  */
 
 import type * as port from "../../store.ts";
@@ -130,44 +127,30 @@ function extend(stream: Stream, write: port.Write, batch: string, toStored: ToSt
   const last = expect.seq + count;
   stream.head = { generation: expect.generation, seq: last };
   stream.updatedAt = at;
-  stream.facets = mergeFacets(stream.facets, write.facets ?? {});
+  stream.facets = merge(stream.facets, write.facets ?? {});
   stream.writes.push(toStored(write, { first: expect.seq + 1, last, batch, codec, sum, at }));
   for (const item of write.items ?? []) {
-    const name = JSON.stringify([item.kind, item.id]);
-    stream.items.set(name, mergeItem(stream, stream.items.get(name), item));
+    const { kind, id } = item;
+    const key = JSON.stringify([kind, id]);
+    const old = stream.items.get(key) ?? { stream: stream.name, kind, id, ...NO_ITEM };
+    stream.items.set(key, merge<port.ItemRow>(old, item));
   }
   for (const hash of write.artifacts ?? []) stream.artifacts.add(hash);
 }
 
+const NO_ITEM = { seq: null, endSeq: null, status: null, name: null, key: null, at: null, doneAt: null };
+
 /** `undefined` keeps the old value; anything else replaces it, `null` included. */
-function orOld<Value>(next: Value | undefined, old: Value): Value {
-  return next === undefined ? old : next;
-}
-
-function mergeFacets(old: Stream["facets"], next: port.StreamFacets): Stream["facets"] {
-  return {
-    status: orOld(next.status, old.status),
-    title: orOld(next.title, old.title),
-    goal: orOld(next.goal, old.goal),
-    openCalls: orOld(next.openCalls, old.openCalls),
-    expiresAt: orOld(next.expiresAt, old.expiresAt),
-    budget: orOld(next.budget, old.budget),
-  };
-}
-
-function mergeItem(stream: Stream, old: port.ItemRow | undefined, next: port.Item): port.ItemRow {
-  return {
-    stream: stream.name,
-    kind: next.kind,
-    id: next.id,
-    seq: orOld<number | null>(next.seq, old?.seq ?? null),
-    endSeq: orOld<number | null>(next.endSeq, old?.endSeq ?? null),
-    status: orOld<string | null>(next.status, old?.status ?? null),
-    name: orOld<string | null>(next.name, old?.name ?? null),
-    key: orOld<string | null>(next.key, old?.key ?? null),
-    at: orOld<number | null>(next.at, old?.at ?? null),
-    doneAt: orOld(next.doneAt, old?.doneAt ?? null),
-  };
+function merge<Row extends object>(
+  old: Row,
+  next: { readonly [Key in keyof Row]?: Row[Key] | undefined },
+): Row {
+  const merged = { ...old };
+  for (const key of Object.keys(old) as (keyof Row)[]) {
+    const value = next[key];
+    if (value !== undefined) merged[key] = value;
+  }
+  return merged;
 }
 
 /** The clock decides only whether another owner may take over. */
@@ -200,10 +183,10 @@ function take(
 
 function renew({ leases }: Space, guards: readonly port.Guard[], ttlMs: number, now: number): port.Guard[] {
   const lost: port.Guard[] = [];
-  for (const guard of guards) {
-    const old = leases.get(guard.lease);
-    if (isHeldBy(old, guard)) leases.set(guard.lease, { ...old, ttlMs, deadline: now + ttlMs });
-    else lost.push({ lease: guard.lease, token: guard.token });
+  for (const { lease: name, token } of guards) {
+    const old = leases.get(name);
+    if (isHeldBy(old, { lease: name, token })) leases.set(name, { ...old, ttlMs, deadline: now + ttlMs });
+    else lost.push({ lease: name, token });
   }
   return lost;
 }
@@ -220,11 +203,11 @@ export function remove(space: Space, request: port.RemoveRequest, now: number): 
   switch (request.of) {
     case "stream":
       return removeStream(space, request, now);
-    case "artifacts":
-      return {
-        outcome: "removed",
-        count: dropArtifacts(space, unreferencedArtifacts(space, request.putBefore)),
-      };
+    case "artifacts": {
+      const hashes = unreferencedArtifacts(space, request.putBefore);
+      for (const hash of hashes) space.artifacts.delete(hash);
+      return { outcome: "removed", count: hashes.length };
+    }
     case "snapshots": {
       const stream = streamOf(space, request.stream);
       const count = stream.snapshots.length;
@@ -269,14 +252,8 @@ function deleteUnshared(space: Space, stream: Stream): number {
   return count;
 }
 
-/** Artifacts that no stream refers to and that were put before this wall clock. */
 export function unreferencedArtifacts(space: Space, putBefore: number): string[] {
   const referenced = new Set([...space.streams.values()].flatMap(({ artifacts }) => [...artifacts]));
   const old = [...space.artifacts].filter(([hash, { putAt }]) => putAt < putBefore && !referenced.has(hash));
   return old.map(([hash]) => hash);
-}
-
-function dropArtifacts(space: Space, hashes: readonly string[]): number {
-  for (const hash of hashes) space.artifacts.delete(hash);
-  return hashes.length;
 }
