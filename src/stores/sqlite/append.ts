@@ -37,22 +37,14 @@ export function checkShape(batch: Batch): void {
   checkBatch(batch, MAX_SEQ, checkNumbers);
 }
 
-/**
- * SQLite stores larger numbers than JavaScript can read back, and one of them makes its whole row
- * unreadable.
- */
-function checkNumbers({ stream, at, sum, expect, facets, items }: Write): void {
-  const areSafe =
-    isSafe(at) &&
-    isSafe(sum) &&
-    isSafe(expect.generation) &&
-    isSafe(facets?.openCalls) &&
-    isSafe(facets?.expiresAt) &&
-    (!items ||
-      items.every(
-        (item) => isSafe(item.seq) && isSafe(item.endSeq) && isSafe(item.at) && isSafe(item.doneAt),
-      ));
-  if (!areSafe) throw invalidBatch(`its write to ${stream} has a number that could not be read back`);
+/** SQLite stores larger numbers than JavaScript can read back; one makes its whole row unreadable. */
+function checkNumbers({ stream, at, sum, expect, facets, items = NONE }: Write): void {
+  const isItemSafe = (item: Item): boolean =>
+    isSafe(item.seq) && isSafe(item.endSeq) && isSafe(item.at) && isSafe(item.doneAt);
+  const areFacetsSafe = isSafe(facets?.openCalls) && isSafe(facets?.expiresAt);
+  const isHeadSafe = isSafe(at) && isSafe(sum) && isSafe(expect.generation);
+  if (!(isHeadSafe && areFacetsSafe && items.every(isItemSafe)))
+    throw invalidBatch(`its write to ${stream} has a number that could not be read back`);
 }
 
 function isSafe(value: number | null | undefined): boolean {
@@ -112,10 +104,7 @@ function isResent(connection: Connection, batch: Batch, streams: Streams): boole
 
 type Refusal<Outcome extends AppendOutcome["outcome"]> = Extract<AppendOutcome, { outcome: Outcome }>;
 
-/**
- * Each write must continue its stream at its end; a fork must leave a past that exists. Returns fork
- * parents.
- */
+/** Each write must continue its stream; a fork must leave a past that exists. Returns fork parents. */
 function checkPositions(
   transaction: Transaction,
   { namespace, writes }: Batch,
@@ -145,10 +134,7 @@ function checkPositions(
 const KEY_HOLDER = `SELECT s.stream, k.seq FROM keys AS k JOIN streams AS s ON s.id = k.stream
   WHERE k.namespace = ? AND k.key = ?`;
 
-interface KeyHolder {
-  readonly stream: string;
-  readonly seq: number;
-}
+type KeyHolder = Refusal<"taken">["by"];
 
 export function keyHolder(connection: Connection, namespace: string, key: string): KeyHolder | null {
   const values = [toText(namespace), toText(key)];
@@ -221,18 +207,8 @@ function storeWrite({ connection, cache }: Transaction, batch: Batch, checked: C
   const id = storeStream(connection, namespace, checked, last);
   const { value, utf16 } = toPayload(write.payload);
   const first = expect.seq + 1;
-  connection.run(
-    write.isUtf8 ? INSERT_UTF_8 : INSERT_WRITE,
-    id,
-    last,
-    first,
-    at,
-    sum,
-    utf16,
-    toTextOrNull(codec),
-    toText(batch.id),
-    value,
-  );
+  const sql = write.isUtf8 ? INSERT_UTF_8 : INSERT_WRITE;
+  connection.run(sql, id, last, first, at, sum, utf16, toTextOrNull(codec), toText(batch.id), value);
   for (const item of write.items ?? NONE) storeItem(connection, namespace, id, item);
   for (const key of write.releases ?? NONE) connection.run(RELEASE_KEY, namespace, toText(key), id);
   for (const { key, event } of write.claims ?? NONE) {
@@ -301,21 +277,13 @@ function createStream(
 }
 
 /** Columns that a write may change beside the head. An unchanged one costs nothing, nor do its indexes. */
-const CHANGEABLE = [
-  "updated_about",
-  "open_calls",
-  "expires_at",
-  "status",
-  "title",
-  "goal",
-  "budget",
-] as const;
+const COLUMNS = ["updated_about", "open_calls", "expires_at", "status", "title", "goal", "budget"] as const;
 
 /** The UPDATE statement for each set of changed columns, by its bits, built on first use. */
 const updates: string[] = [];
 
 function updateOf(columns: number): string {
-  const changed = CHANGEABLE.filter((_, index) => columns & (1 << index));
+  const changed = COLUMNS.filter((_, index) => columns & (1 << index));
   const set = ["seq", "updated_at", ...changed].map((column) => `${column} = ?`).join(", ");
   updates[columns] ??= `UPDATE streams SET ${set} WHERE id = ?`;
   return updates[columns];
@@ -330,8 +298,8 @@ function updateStream(
 ): void {
   const values: Value[] = [last, at];
   let columns = 0;
-  const set = (column: (typeof CHANGEABLE)[number], value: Value): void => {
-    columns |= 1 << CHANGEABLE.indexOf(column);
+  const set = (column: (typeof COLUMNS)[number], value: Value): void => {
+    columns |= 1 << COLUMNS.indexOf(column);
     values.push(value);
   };
   if (updated_about !== coarseTime(at)) set("updated_about", coarseTime(at));

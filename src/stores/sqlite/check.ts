@@ -1,18 +1,18 @@
 /**
- * Verifies everything that needs no knowledge of the events: SQLite's own structures; that payloads and
- * artifacts are unchanged (I2); that streams have no gaps and tokens are valid (I7); that keys, items,
- * references and forks point at something.
+ * Verifies SQLite's own structures; that payloads and artifacts are unchanged (I2); that streams have no
+ * gaps and tokens are valid (I7); that keys, items, references and forks point at something.
  *
- * A large store is read in pages, with a turn of the event loop between them, so that heartbeats pass. Each
- * page is one snapshot. A stream that changes meanwhile is judged by the page that reads its end.
+ * Between pages the event loop turns, so that heartbeats pass. Each page is one snapshot. A stream that
+ * changes meanwhile is judged by the page that reads its end.
  */
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { sha256 } from "../../model/digest.ts";
 import { isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
 import { firstProblems, headProblems, writeProblems } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
-import { fromPayload, fromText, type StoredText } from "./rows.ts";
+import { fromPayload, fromText, type StoredText, type StreamEntry } from "./rows.ts";
 
 type Read = <Result>(act: (connection: Connection) => Result) => Promise<Result>;
 
@@ -42,14 +42,10 @@ function integrity(connection: Connection): Problem[] {
     .map((row) => ({ invariant: "medium", where: "the file", what: row.integrity_check }));
 }
 
-interface StreamToCheck {
-  readonly id: number;
+interface StreamToCheck extends Omit<StreamEntry, "updated_about"> {
   readonly namespace: StoredText;
   readonly stream: StoredText;
-  readonly state: string;
-  readonly generation: number;
   readonly base: number;
-  readonly seq: number;
 }
 
 const COLUMNS = "id, namespace, stream, state, generation, base, seq";
@@ -161,9 +157,3 @@ const FINDINGS: readonly string[] = [
    LEFT JOIN streams AS s ON s.id = i.stream AND s.namespace = i.namespace AND s.state = 'live'
    WHERE s.id IS NULL OR i.seq > s.seq OR i.end_seq > s.seq LIMIT 100`,
 ];
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}

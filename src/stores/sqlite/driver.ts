@@ -40,12 +40,7 @@ interface Driver {
 
 let loading: Promise<Driver> | undefined;
 
-function loadDriver(): Promise<Driver> {
-  loading ??= load();
-  return loading;
-}
-
-async function load(): Promise<Driver> {
+async function loadDriver(): Promise<Driver> {
   const builtin = loadBuiltin();
   if (builtin) return { DatabaseSync: builtin.DatabaseSync, leavesStatements: false };
   // Required and not imported: Node then reads its files at once, and a cold start is a tenth shorter.
@@ -79,7 +74,8 @@ export class Connection {
   }
 
   static async open(location: string | URL, readOnly: boolean): Promise<Connection> {
-    return new Connection(await loadDriver(), location, readOnly);
+    loading ??= loadDriver();
+    return new Connection(await loading, location, readOnly);
   }
 
   get isOpen(): boolean {
@@ -132,7 +128,6 @@ export class Connection {
     return row;
   }
 
-  /** Ends the transaction, if SQLite has not ended it by itself, as it does after some errors. */
   rollback(): void {
     rollBack(this.#opened());
   }
@@ -163,19 +158,20 @@ export class Connection {
   }
 
   #statement(sql: string): RawStatement {
-    const known = this.#statements.get(sql);
-    if (known) return known;
-    const made = this.#opened().prepare(sql);
-    this.#statements.set(sql, made);
-    return made;
+    return this.#statements.get(sql) ?? this.#prepare(sql, this.#statements);
   }
 
   #listing(sql: string): RawStatement {
     const known = this.#listings.get(sql);
     if (known) return known;
-    const made = this.#opened().prepare(sql);
+    const made = this.#prepare(sql, this.#listings);
     made.setReturnArrays?.(true);
-    this.#listings.set(sql, made);
+    return made;
+  }
+
+  #prepare(sql: string, into: Map<string, RawStatement>): RawStatement {
+    const made = this.#opened().prepare(sql);
+    into.set(sql, made);
     return made;
   }
 }
@@ -206,27 +202,25 @@ let collection: Promise<void> | undefined;
 function nextCollection(): Promise<void> {
   collection ??= nextTurn().then(() => {
     collection = undefined;
-    collector()();
+    collectGarbage();
   });
   return collection;
 }
 
 const COLLECTIONS = 2;
 
-type Collect = () => void;
+let collect: (() => void) | undefined;
 
-let knownCollector: Collect | undefined;
-
-function collector(): Collect {
-  if (!knownCollector) {
+function collectGarbage(): void {
+  if (!collect) {
     // Asked for here: a process that only looks, and ends without closing, need not load them.
     const { setFlagsFromString } = process.getBuiltinModule("node:v8");
     const { runInNewContext } = process.getBuiltinModule("node:vm");
     setFlagsFromString("--expose-gc");
-    knownCollector = runInNewContext("gc") as Collect;
+    collect = runInNewContext("gc") as () => void;
     setFlagsFromString("--no-expose-gc");
   }
-  return knownCollector;
+  collect();
 }
 
 function nextTurn(): Promise<void> {

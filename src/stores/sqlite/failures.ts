@@ -97,10 +97,7 @@ export function unstorable(path: string, cause: unknown): HoldfastError {
   return unstorableError({ path }, cause, hint);
 }
 
-/**
- * Repeats `act` while it meets a lock, for at most `busyMs`. SQLite itself waits for a few milliseconds only,
- * because its wait blocks the event loop. The rest of the wait is here, where heartbeats can pass.
- */
+/** Repeats `act` while it meets a lock. SQLite's own wait is short, because it blocks the event loop. */
 export async function retryWhileLocked<Result>(
   path: string,
   busyMs: number,

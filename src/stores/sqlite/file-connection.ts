@@ -2,11 +2,9 @@
  * The file through one connection, which is replaced after an I/O error (`HandleState` in the kit has the
  * states).
  *
- * Every use first checks that the file at the path is still the same. The exception are writes that follow
- * each other within one turn of the event loop (`queue.ts`), where the check would cost more than most of
- * the write. A replaced file is then noticed at most 5 ms later. The store's id is read in the first write
- * transaction of a connection, and in every one that follows another process's commit. While SQLite's
- * `data_version` stays the same, the id cannot have changed.
+ * Every use first checks that the file at the path is still the same, but for writes within one turn of the
+ * event loop (`queue.ts`): a replaced file is then noticed at most 5 ms later. The store's id is read in the
+ * first write transaction, and whenever `data_version` shows a commit of another process.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
@@ -60,7 +58,6 @@ export class FileConnection {
     return this.#state.poison(error);
   }
 
-  /** Resolves when there is a connection that has proven itself. */
   async ready(): Promise<void> {
     if (this.isSound) return;
     await this.#state.reopen(

@@ -37,10 +37,7 @@ type WriteRow = readonly [
 /** The row of a write whose payload is JSON text. `first` is null for any other write. */
 type EventsRow = readonly [payload: StoredText, first: number | null, last: number];
 
-/**
- * A bare `LIMIT ?` makes SQLite recompile the statement for every value; `+ 0` hides the value from the
- * planner. The last write of the range covers `upTo`: it is the first whose end is not before it.
- */
+/** `+ 0` hides the limit from the planner: a bare `LIMIT ?` is recompiled for every value. */
 const RANGE = `FROM writes
   WHERE id > (?1 << 28 | ?2) AND id <= coalesce(
     (SELECT id FROM writes WHERE id >= (?1 << 28 | ?3) AND id <= (?1 << 28 | 268435455) ORDER BY id LIMIT 1),
@@ -56,6 +53,9 @@ const SELECT_EVENTS = `SELECT ${PAYLOAD_COLUMN},
 
 const SELECT_STREAM = `SELECT ${STREAM_COLUMNS} FROM streams AS s WHERE s.namespace = ? AND s.stream = ?`;
 
+const SNAPSHOT_OF_ROW = `SELECT ${PAYLOAD_COLUMNS}, seq, 0, codec FROM snapshots
+  WHERE stream = ? AND fold = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`;
+
 /** No event can follow `after`: only the stream's row is wanted. */
 export function isHeadOnly({ after }: ReadRequest): boolean {
   return after >= MAX_SEQ;
@@ -66,12 +66,15 @@ export function read(connection: Connection, request: ReadRequest): ReadPage {
   const stored = connection.get<StoredStream>(SELECT_STREAM, toText(namespace), toText(name));
   const stream = stored ? streamRow(stored, fromText) : unusedStreamRow(name);
   if (!stored || stored.state === "gone") return { stream, snapshot: null, writes: [], more: false };
-  const snapshot = fold === undefined ? null : latestSnapshot(connection, stored, fold, upTo);
+  const { id, generation } = stored;
+  const [found] =
+    fold === undefined ? [] : connection.rows<SnapshotRow>(SNAPSHOT_OF_ROW, id, toText(fold), upTo);
+  const snapshot = found ? { ...snapshotBlob(found), generation } : null;
   if (isHeadOnly(request) || upTo <= stored.base || upTo < 1) {
     return { stream, snapshot, writes: [], more: false };
   }
   const from = Math.max(after, stored.base, snapshot?.seq ?? 0);
-  const range = [stored.id, from, Math.min(upTo, MAX_SEQ), limit === undefined ? -1 : limit + 1] as const;
+  const range = [id, from, Math.min(upTo, MAX_SEQ), limit === undefined ? -1 : limit + 1] as const;
   const writes =
     (request.onlyEvents && jsonWrites(connection.rows<EventsRow>(SELECT_EVENTS, ...range))) ||
     connection.rows<WriteRow>(SELECT_WRITES, ...range).map(storedWrite);
@@ -103,11 +106,7 @@ function storedWrite([payload, form, first, last, sum, at, batch, codec]: WriteR
   };
 }
 
-/**
- * Putting an artifact again makes it young, because the event that refers to it may still be on its way. It
- * also replaces the bytes, which may be damaged; of a row that keeps its length SQLite writes only changed
- * pages.
- */
+/** Put again, an artifact is young: its event may be on its way. The bytes may be damaged, so they change. */
 const PUT_ARTIFACT = `INSERT INTO artifacts (namespace, hash, put_at, bytes) VALUES (?, ?, ?, ?)
   ON CONFLICT DO UPDATE SET put_at = max(put_at, excluded.put_at), bytes = excluded.bytes`;
 
@@ -132,26 +131,7 @@ export function put(transaction: Transaction, request: PutRequest): ActResult<un
   return { result: undefined, wrote: true };
 }
 
-type SnapshotRow = readonly [
-  payload: StoredText,
-  form: PayloadForm,
-  seq: number,
-  generation: number,
-  codec: StoredText | null,
-];
-
-const SNAPSHOT_OF_ROW = `SELECT ${PAYLOAD_COLUMNS}, seq, 0, codec FROM snapshots
-  WHERE stream = ? AND fold = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`;
-
-function latestSnapshot(
-  connection: Connection,
-  { id, generation }: StoredStream,
-  fold: string,
-  upTo: number,
-): Blob | null {
-  const [row] = connection.rows<SnapshotRow>(SNAPSHOT_OF_ROW, id, toText(fold), upTo);
-  return row ? { ...snapshotBlob(row), generation } : null;
-}
+type SnapshotRow = readonly [StoredText, PayloadForm, seq: number, generation: number, StoredText | null];
 
 const SNAPSHOT = `SELECT ${PAYLOAD_COLUMNS}, n.seq, s.generation, codec
   FROM streams AS s JOIN snapshots AS n ON n.stream = s.id

@@ -3,10 +3,9 @@
  *
  *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
  *
- * Items and snapshots go at once. Events, and the artifacts they refer to, stay as long as a fork needs
- * them. Claimed keys stay for ever: "once, ever" outlives the record of it. The row of a stream that is
- * gone stays as a tombstone with its generation, so that no later life can be mistaken for this one. All of
- * it is one transaction.
+ * Items and snapshots go at once; events and their artifacts stay as long as a fork needs them. Claimed keys
+ * stay for ever: "once, ever" outlives the record. The row stays as a tombstone with its generation, so that
+ * no later life is mistaken for this one. All of it is one transaction.
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
@@ -56,15 +55,11 @@ function removeStream(
   if (!stream || stream.state === "gone") return removed(0);
   // It may also delete ancestors, which the request does not name.
   cache.clear();
-  hide(connection, stream.id);
+  connection.run("DELETE FROM items WHERE stream = ?", stream.id);
+  connection.run(DELETE_SNAPSHOTS, stream.id);
+  connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", stream.id);
   const count = deleteUnshared(connection, stream.id);
   return count === 0 ? { result: { outcome: "hidden" }, wrote: true } : removed(count);
-}
-
-function hide(connection: Connection, id: number): void {
-  connection.run("DELETE FROM items WHERE stream = ?", id);
-  connection.run(DELETE_SNAPSHOTS, id);
-  connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", id);
 }
 
 const HIDDEN_AND_UNSHARED = `SELECT parent FROM streams AS s WHERE s.id = ? AND s.state = 'hidden'
@@ -77,9 +72,7 @@ const MAKE_TOMBSTONE = `UPDATE streams SET state = 'gone', seq = 0, base = 0, pa
     expires_at = NULL, status = NULL, title = NULL, goal = NULL, budget = NULL
   WHERE id = ?`;
 
-/**
- * Deletes a hidden stream that no fork shares, then each such ancestor. Returns how many streams are gone.
- */
+/** Deletes a hidden stream that no fork shares, then each such ancestor. Returns how many are gone. */
 function deleteUnshared(connection: Connection, id: number): number {
   let count = 0;
   for (let next: number | null = id; next !== null; count++) {

@@ -1,6 +1,5 @@
 /**
- * Rows as SQLite stores them: text encoding, streams, and the cache of rows that the next write will need
- * again.
+ * Rows as SQLite stores them, and the cache of rows that the next write will need again.
  *
  * Text. UTF-8 has no lone surrogates, and a NUL ends a text in parts of SQLite. The rare string that has
  * either is stored as a BLOB of its UTF-16 units. In a column that holds only text, a BLOB can be nothing
@@ -48,10 +47,7 @@ export const TEXT = 0;
 const BYTES = 1;
 const UTF_16 = 2;
 
-/**
- * Decoding UTF-8 dominates the cost of reading a long stream, unless it is ASCII alone. From Node 24 on its
- * own decoder takes a third of the driver's time, so payloads are selected as bytes.
- */
+/** From Node 24 on its own UTF-8 decoder takes a third of the driver's time: payloads are read as bytes. */
 const DECODES_FAST = Number.parseInt(process.versions.node, 10) >= 24;
 
 export const PAYLOAD_COLUMN = DECODES_FAST ? "CAST(payload AS BLOB)" : "payload";
@@ -140,9 +136,8 @@ const MAX_ENTRIES = 20_000;
 /**
  * Caches the heads of streams and the leases that guard them.
  *
- * `PRAGMA data_version` shows whether another connection has committed since this one last asked. Until
- * then the rows that this connection read or wrote are current. The value is read inside the write
- * transaction, where nothing else can commit any more.
+ * They are current until `PRAGMA data_version`, read inside the write transaction, shows the commit of another
+ * connection.
  *
  * Invariant: an entry equals its row as the open transaction sees it. A write that changes a row therefore
  * updates or drops its entry, and a rollback drops everything.
@@ -193,11 +188,8 @@ export class RowCache {
   }
 
   #set<Row>(rows: Map<string, Map<string, Row>>, namespace: string, name: string, row: Row): void {
-    let own = rows.get(namespace);
-    if (!own) {
-      own = new Map();
-      rows.set(namespace, own);
-    }
+    const own = rows.get(namespace) ?? new Map<string, Row>();
+    rows.set(namespace, own);
     const before = own.size;
     own.set(name, row);
     this.#size += own.size - before;
