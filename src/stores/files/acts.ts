@@ -38,11 +38,8 @@ export function append(flush: Flush, batch: port.Batch): port.AppendOutcome {
 
 function toLogged({ payload, codec, ...write }: port.Write): { write: LoggedWrite; segment: Buffer } {
   const { form, segment } = toSegment(payload);
-  const bytes = segment.length;
-  return {
-    write: { ...write, ...(codec !== null && { codec }), ...(form !== "json" && { form }), bytes },
-    segment,
-  };
+  const optional = { ...(codec !== null && { codec }), ...(form !== "json" && { form }) };
+  return { write: { ...write, ...optional, bytes: segment.length }, segment };
 }
 
 export function remove(flush: Flush, request: port.RemoveRequest): port.RemoveOutcome {
@@ -92,13 +89,13 @@ function collectArtifacts(flush: Flush, namespace: string, putBefore: number): p
 
 /** The bytes are on the disk under their name before the line that names them is written. */
 export function putArtifact(flush: Flush, request: Extract<port.PutRequest, { of: "artifact" }>): void {
-  const { namespace, hash, bytes, at } = request;
+  const { namespace, hash, at } = request;
   const { folder } = flush;
   const { state } = folder;
   const known = state.space(namespace).artifacts.get(hash);
-  const isStored = known !== undefined && hasArtifactFile(folder, namespace, hash, bytes);
+  const isStored = known !== undefined && hasArtifactFile(folder, request);
   if (isStored && known.putAt >= at) return;
-  if (!isStored) flush.foldersToSync.add(writeArtifact(folder, namespace, hash, bytes));
+  if (!isStored) flush.foldersToSync.add(writeArtifact(folder, request));
   const { length } = flush.addLine({ do: "artifact", namespace, hash, at });
   state.putArtifact(namespace, hash, at, length);
 }
@@ -148,12 +145,8 @@ function renewGuards(flush: Flush, namespace: string, guards: readonly port.Guar
   const { folder } = flush;
   const { clock } = folder.options;
   const now = clock.nowMs();
-  const names = guards
-    .map((guard) => guard.lease)
-    .filter((name) => {
-      const { deadline, ttlMs } = leaseOf(folder, namespace, name);
-      return deadline - now <= (ttlMs * 3) / 4;
-    });
+  const isDue = ({ deadline, ttlMs }: Lease) => deadline - now <= (ttlMs * 3) / 4;
+  const names = guards.map(({ lease }) => lease).filter((name) => isDue(leaseOf(folder, namespace, name)));
   for (const name of names) {
     refreshExpiries(folder, namespace, [name]);
     const held = leaseOf(folder, namespace, name);

@@ -8,9 +8,8 @@
  * An artifact exists once the journal has a line for it. Its file comes first, durably, and goes last;
  * compaction deletes files without a line.
  *
- * A snapshot is a cached fold, never truth. The folder itself is the index. The file is one line like those
- * of the journal, with its checksum, so that `check` finds a damaged one. A damaged one is skipped for an
- * older one or none: a fold can always be made again.
+ * A snapshot is a cached fold, never truth: one line like those of the journal, with its checksum. A damaged
+ * one is skipped for an older one or none. The folder itself is the index.
  */
 
 import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
@@ -36,23 +35,15 @@ function artifactFile(folder: OpenFolder, namespace: string, hash: string): stri
   return join(artifactFolder(folder, namespace), HASH.test(hash) ? hash : `other-${sha256(hash)}`);
 }
 
+type ArtifactRequest = Extract<PutRequest, { of: "artifact" }>;
+
 /** Whether the file exists with these bytes: a damaged one is written anew. */
-export function hasArtifactFile(
-  folder: OpenFolder,
-  namespace: string,
-  hash: string,
-  bytes: Uint8Array,
-): boolean {
+export function hasArtifactFile(folder: OpenFolder, { namespace, hash, bytes }: ArtifactRequest): boolean {
   return holdsBytes(artifactFile(folder, namespace, hash), bytes);
 }
 
 /** Returns the folder that has to be synced. */
-export function writeArtifact(
-  folder: OpenFolder,
-  namespace: string,
-  hash: string,
-  bytes: Uint8Array,
-): string {
+export function writeArtifact(folder: OpenFolder, { namespace, hash, bytes }: ArtifactRequest): string {
   const home = artifactFolder(folder, namespace);
   makeFolder(home);
   replaceFile(artifactFile(folder, namespace, hash), bytes, folder.paths.unnamed);
@@ -92,14 +83,10 @@ function filesBelow(home: string): string[] {
   return folders.flatMap(({ name }) => readdirSync(join(home, name)).map((file) => join(home, name, file)));
 }
 
-interface SnapshotRecord {
+type SnapshotRequest = Extract<PutRequest, { of: "snapshot" }>;
+
+interface SnapshotRecord extends Omit<SnapshotRequest, "of" | "payload"> {
   readonly do: "snapshot";
-  readonly namespace: string;
-  readonly stream: string;
-  readonly generation: number;
-  readonly seq: number;
-  readonly fold: string;
-  readonly codec: string | null;
   readonly form: Form;
   readonly bytes: number;
 }
@@ -113,7 +100,7 @@ const foldHash = (fold: string): string => sha256(fold).slice(0, 32);
 const SNAPSHOT_NAME = /^(\d+)-(\d+)-([0-9a-f]{32})\.json$/;
 
 /** Ignored if the stream is not live, or has moved on to another life. */
-export function putSnapshot(flush: Flush, request: Extract<PutRequest, { of: "snapshot" }>): void {
+export function putSnapshot(flush: Flush, request: SnapshotRequest): void {
   const { namespace, stream, generation, seq, fold, codec, payload } = request;
   const { folder } = flush;
   const { state, head } = streamOf(folder.state.space(namespace), stream);
@@ -157,13 +144,7 @@ export function listSnapshots(folder: OpenFolder, namespace: string, stream: str
   return rows.sort((a, b) => a.seq - b.seq || (a.fold < b.fold ? -1 : 1));
 }
 
-interface SnapshotFile {
-  readonly path: string;
-  readonly seq: number;
-  readonly foldHash: string;
-}
-
-function snapshotFiles(folder: OpenFolder, namespace: string, stream: string): SnapshotFile[] {
+function snapshotFiles(folder: OpenFolder, namespace: string, stream: string) {
   const { state, head } = streamOf(folder.state.space(namespace), stream);
   if (state !== "live") return [];
   const home = snapshotFolder(folder, namespace, stream);
@@ -228,23 +209,19 @@ export function deleteSnapshots(
  * of events that the journal does not have: once the stream has grown that far again, they would be wrong.
  */
 export function sweepSnapshots(folder: OpenFolder): void {
-  for (const path of straySnapshots(folder)) rmSync(path, { force: true });
-}
-
-function straySnapshots(folder: OpenFolder): string[] {
   const files = filesBelow(folder.paths.snapshots);
   // Most folders have none. Then no name has to be hashed.
-  if (files.length === 0) return files;
+  if (files.length === 0) return;
   const heads = new Map<string, Head>();
   for (const [namespace, { streams }] of folder.state.data.spaces) {
     for (const { name, state, head } of streams.values()) {
       if (state === "live") heads.set(snapshotFolder(folder, namespace, name), head);
     }
   }
-  return files.filter((path) => {
+  for (const path of files) {
     const head = heads.get(dirname(path));
-    return !head || !isUpTo(head, basename(path));
-  });
+    if (!head || !isUpTo(head, basename(path))) rmSync(path, { force: true });
+  }
 }
 
 /** For `check`: every file that has changed since it was written. */

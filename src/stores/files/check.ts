@@ -9,6 +9,7 @@
  * A large journal is read in pieces, with a turn of the event loop between them, so that heartbeats pass.
  */
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
@@ -78,10 +79,9 @@ function* zombieWrites(state: State, act: JournalRecord): Generator<Problem> {
     for (const { lease, token } of guards) {
       const now = leases.get(lease);
       if (now?.token === token && now.holder) continue;
-      const where = `${act.namespace} ${stream}`;
       const found = `has token ${token} of ${lease}, which was at ${now?.token}`;
       const what = `the write after event ${expect.seq} ${found}`;
-      yield { invariant: "I7", where, what };
+      yield { invariant: "I7", where: `${act.namespace} ${stream}`, what };
     }
   }
 }
@@ -120,24 +120,16 @@ function pointerProblems({ spaces }: MemoryData): Problem[] {
 
 function streamPointers(namespace: string, space: Space): Problem[] {
   const problems: Problem[] = [];
-  for (const {
-    name,
-    state,
-    head,
-    base,
-    parent,
-    items,
-    artifacts: referred,
-    facets,
-  } of space.streams.values()) {
-    const where = `${namespace} ${name}`;
+  for (const stream of space.streams.values()) {
+    const { state, head, base, parent, items, facets } = stream;
+    const where = `${namespace} ${stream.name}`;
     const say = (invariant: string, what: string) => problems.push({ invariant, where, what });
     const past = parent && streamOf(space, parent.stream);
     if (past) {
       const isThere = past.state !== "gone" && past.head.generation === parent.generation;
       if (!isThere || past.head.seq < base) say("I7", "the stream it forked from is gone");
     }
-    for (const hash of referred)
+    for (const hash of stream.artifacts)
       if (!space.artifacts.has(hash)) say("I2", "an artifact it refers to is gone");
     for (const item of items.values()) {
       if ((item.seq ?? 0) > head.seq || (item.endSeq ?? 0) > head.seq) {
@@ -155,13 +147,8 @@ function streamPointers(namespace: string, space: Space): Problem[] {
 function keyPointers(namespace: string, { keys, streams }: Space): Problem[] {
   return [...keys]
     .filter(([, { stream }]) => !streams.has(stream))
-    .map(([key]) => {
-      return {
-        invariant: "I2",
-        where: `${namespace} key ${key}`,
-        what: "no stream of its namespace holds it",
-      };
-    });
+    .map(([key]) => `${namespace} key ${key}`)
+    .map((where) => ({ invariant: "I2", where, what: "no stream of its namespace holds it" }));
 }
 
 function tokens(namespace: string, { leases }: Space): Problem[] {
@@ -170,10 +157,4 @@ function tokens(namespace: string, { leases }: Space): Problem[] {
     .map(([name, { token }]) => {
       return { invariant: "I7", where: `${namespace} ${name}`, what: `its token is ${token}` };
     });
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }

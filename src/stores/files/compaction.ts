@@ -1,6 +1,6 @@
 /**
  * Compaction: the journal is rewritten without removed streams, earlier states of leases and collected
- * artifacts. The folder does not grow for ever, and opening reads only what there still is.
+ * artifacts.
  *
  *     old one verified ─▶ new one written beside it ─▶ synced ─▶ read back and counted
  *                      ─▶ renamed over the old one ─▶ folder synced ─▶ marked
@@ -29,10 +29,7 @@ interface Compacted {
   readonly state: State;
 }
 
-/**
- * Called under the lock, settled, with nothing else to write. False, with nothing changed, if the disk has no
- * room.
- */
+/** Called under the lock, settled, with nothing to write. False, with nothing changed, without room. */
 export function compactIfRoom(folder: OpenFolder): boolean {
   try {
     replaceWith(folder, writeCompacted(folder), false);
@@ -93,13 +90,10 @@ function replaceWith(folder: OpenFolder, next: Compacted, erase: boolean): void 
   folder.setMark();
   sweepArtifacts(folder);
   sweepSnapshots(folder);
-  dropUnnamed(folder, erase);
-}
-
-/** A crash left it: under the lock no process is writing one. */
-function dropUnnamed({ paths }: OpenFolder, erase: boolean): void {
-  if (erase && statOf(paths.unnamed)) overwriteFileWithZeros(paths.unnamed);
-  rmSync(paths.unnamed, { force: true });
+  // A crash left it: under the lock no process is writing one.
+  const { unnamed } = folder.paths;
+  if (erase && statOf(unnamed)) overwriteFileWithZeros(unnamed);
+  rmSync(unnamed, { force: true });
 }
 
 const BUFFER_BYTES = 1024 * 1024;

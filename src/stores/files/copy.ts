@@ -1,11 +1,9 @@
 /**
- * This folder's end of a copy. The seal is a record of the journal like any other. A process that takes the
- * lock has read it before its first act, so one that has had the folder open for long sees the seal at its
- * next change.
+ * This folder's end of a copy. The seal is a record of the journal like any other: a process that takes the
+ * lock has read it before its first act.
  *
  * Rows arrive as the lines of a compacted journal: a stream, then its writes, its items, keys. A page is one
- * flush, and so one sync. A stream that arrives again replaces the earlier one, so a copy that broke off is
- * run again from its beginning.
+ * flush. A stream that arrives again replaces the earlier one, so a copy that broke off is run again.
  */
 
 import { MOVED_PAGE_BYTES } from "../../model/stream/index.ts";
@@ -31,19 +29,9 @@ export function reseal(flush: Flush, expect: Seal | null, next: Seal | null): bo
 
 type Kinds = readonly MovedRow["of"][];
 
-interface Walk {
-  readonly position: number;
-  readonly wanted: string;
-  readonly state: State;
-  readonly rows: Generator<MovedRow>;
-}
-
-/**
- * Pages of all rows. The rows have no key by which a page could be found, so the generator is kept for the
- * request of the next page. Any other page is counted from the beginning.
- */
+/** Rows have no key by which a page could be found, so the generator is kept for the page that follows. */
 export class Dump {
-  #walk: Walk | null = null;
+  #walk: { position: number; wanted: string; state: State; rows: Generator<MovedRow> } | null = null;
 
   page(folder: OpenFolder, cursor: string | null, only?: Kinds): Page<MovedRow> {
     const begin = Number(cursor ?? 0);

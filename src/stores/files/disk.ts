@@ -76,9 +76,7 @@ export function replaceFile(path: string, bytes: Uint8Array, temporary = `${path
   }
 }
 
-/**
- * Whether the file holds exactly these bytes. False if it cannot be read: writing it anew reports the reason.
- */
+/** False also if the file cannot be read: writing it anew reports the reason. */
 export function holdsBytes(path: string, bytes: Uint8Array): boolean {
   if (statOf(path)?.size !== bytes.length) return false;
   try {
@@ -159,10 +157,8 @@ function failureOf(cause: unknown): Failure {
 /** `unknown`: some of the write may be durable. */
 export function storeError(path: string, cause: unknown, unknown = false): HoldfastError {
   if (cause instanceof HoldfastError) return withUnknown(cause, unknown);
-  return failureError({ path }, failureOf(cause), cause, {
-    unknown,
-    data: { system: systemCode(cause) ?? null },
-  });
+  const data = { system: systemCode(cause) ?? null };
+  return failureError({ path }, failureOf(cause), cause, { unknown, data });
 }
 
 export function isFull(error: unknown): boolean {
@@ -200,10 +196,8 @@ export function busy(path: string, waitedMs: number): HoldfastError {
 }
 
 export function cannotWrite(path: string): HoldfastError {
-  return new HoldfastError("STORE_READONLY", `${path} cannot be written`, {
-    hint: READ_ONLY.hint,
-    data: { path },
-  });
+  const { hint } = READ_ONLY;
+  return new HoldfastError("STORE_READONLY", `${path} cannot be written`, { hint, data: { path } });
 }
 
 /** The request holds a value that cannot be stored; the requests beside it are not affected. */

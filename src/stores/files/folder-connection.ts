@@ -133,7 +133,6 @@ export class FolderConnection {
     return this.#handle.poison(storeError(this.options.path, cause, unknown));
   }
 
-  /** Resolves when there is a handle that has proven itself. */
   async ready(): Promise<void> {
     if (this.isSound) return;
     await this.#handle.reopen(
@@ -249,26 +248,14 @@ function refuseForeign(paths: Paths, hasJournal: boolean): void {
     return;
   }
   const afterJournal = [paths.live, paths.artifacts, paths.snapshots].map((path) => basename(path));
-  const beforeJournal = [
-    basename(paths.lock),
-    `${basename(paths.lock)}-journal`,
-    `${basename(paths.journal)}${TEMPORARY}`,
-  ];
+  const [lock, journal] = [basename(paths.lock), basename(paths.journal)];
+  const beforeJournal = [lock, `${lock}-journal`, `${journal}${TEMPORARY}`];
   const other = names.find((name) => !beforeJournal.includes(name) && !afterJournal.includes(name));
   if (other !== undefined) {
     throw foreignError({ path: paths.folder }, `it holds ${JSON.stringify(other)} and no journal`);
   }
   const left = names.filter((name) => afterJournal.includes(name));
   if (left.length > 0) throw journalGone(paths.journal, left);
-}
-
-/** Opens a fresh handle. `store`: the id that the store must have, unless this is the first time. */
-async function openHandle(
-  options: FolderOptions,
-  changed: StreamChanged,
-  store: string | null,
-): Promise<OpenFolder> {
-  return options.readOnly ? openForReading(options, changed, store) : openForWriting(options, changed, store);
 }
 
 function openForReading(options: FolderOptions, changed: StreamChanged, store: string | null): OpenFolder {
@@ -283,11 +270,13 @@ function openForReading(options: FolderOptions, changed: StreamChanged, store: s
   }
 }
 
-async function openForWriting(
+/** Opens a fresh handle. `store`: the id that the store must have, unless this is the first time. */
+async function openHandle(
   options: FolderOptions,
   changed: StreamChanged,
   store: string | null,
 ): Promise<OpenFolder> {
+  if (options.readOnly) return openForReading(options, changed, store);
   const paths = pathsIn(options.path);
   if (store !== null && !statOf(paths.lock)) throw replaced(paths.lock, "it is gone");
   const lock = await FolderLock.open(paths.lock, options.busyMs).catch((error: unknown) => {
@@ -302,10 +291,16 @@ async function openForWriting(
       opened.catchUp();
     } else if (store !== null) throw replaced(paths.journal, "it is gone");
     await retryUntilLocked(options.path, options.busyMs, () => lock.take());
-    if (!statOf(paths.journal)) createJournal(paths);
+    if (!statOf(paths.journal)) {
+      replaceFile(paths.journal, firstLine(uuid(), 1));
+      syncFolder(paths.folder);
+    }
     opened ??= new OpenFolder(options, lock, changed);
     settle(opened);
-    sweepTemporary(paths);
+    // Under the lock no other process is writing a temporary file.
+    for (const name of readdirSync(paths.folder)) {
+      if (name.endsWith(TEMPORARY)) rmSync(join(paths.folder, name), { force: true });
+    }
     sweepSnapshots(opened);
     lock.release();
     return opened;
@@ -319,18 +314,6 @@ async function openForWriting(
 function checkStore({ journal }: OpenFolder, store: string | null): void {
   if (store === null || journal.store === store) return;
   throw replaced(journal.path, "it is the journal of another store");
-}
-
-function createJournal(paths: Paths): void {
-  replaceFile(paths.journal, firstLine(uuid(), 1));
-  syncFolder(paths.folder);
-}
-
-/** Under the lock no other process is writing a temporary file. */
-function sweepTemporary(paths: Paths): void {
-  for (const name of readdirSync(paths.folder)) {
-    if (name.endsWith(TEMPORARY)) rmSync(join(paths.folder, name), { force: true });
-  }
 }
 
 const NOT_A_DATABASE = /not a database|malformed/;

@@ -41,12 +41,7 @@ const START = '{"crc":"';
 const BODY_AT = START.length + 8 + 2;
 const EVENTS = ',"events":[';
 
-interface EncodedLine {
-  readonly bytes: Buffer;
-  readonly eventsAt: number;
-}
-
-export function encodeLine(n: number, from: number, act: object, segments: readonly Buffer[]): EncodedLine {
+export function encodeLine(n: number, from: number, act: object, segments: readonly Buffer[]) {
   const text = JSON.stringify(act);
   const actBytes = Buffer.byteLength(text);
   const head = `"n":${n},"from":${from},"bytes":${actBytes},"act":`;
@@ -64,36 +59,18 @@ export function encodeLine(n: number, from: number, act: object, segments: reado
   return { bytes, eventsAt: BODY_AT + head.length + actBytes + EVENTS.length };
 }
 
-interface LineHead extends Omit<Line, "act"> {
-  readonly crc: number;
-  readonly actAt: number;
-  readonly actEnd: number;
-}
-
 const HEAD = /^\{"crc":"([0-9a-f]{8})","n":(\d{1,16}),"from":(\d{1,16}),"bytes":(\d{1,16}),"act":/;
 const HEAD_BYTES = 120;
 
-function parseHead(line: Buffer): LineHead | null {
-  const found = HEAD.exec(line.toString("latin1", 0, HEAD_BYTES));
-  if (!found) return null;
-  const actAt = found[0].length;
-  const actEnd = actAt + Number(found[4]);
-  return {
-    crc: Number.parseInt(found[1] as string, 16),
-    n: Number(found[2]),
-    from: Number(found[3]),
-    actAt,
-    actEnd,
-    eventsAt: actEnd + EVENTS.length,
-  };
-}
-
 /** `line` comes without its line break. Null unless it is whole and unchanged. */
 export function parseLine(line: Buffer): Line | null {
-  const head = parseHead(line);
-  if (!head || crc32(line.subarray(BODY_AT)) !== head.crc) return null;
-  const { n, from, eventsAt: at, actAt, actEnd } = head;
-  return { n, from, eventsAt: at, act: JSON.parse(line.toString("utf8", actAt, actEnd)) };
+  const head = HEAD.exec(line.toString("latin1", 0, HEAD_BYTES));
+  if (!head) return null;
+  const [start, crc, n, from, actBytes] = head as unknown as [string, string, string, string, string];
+  if (crc32(line.subarray(BODY_AT)) !== Number.parseInt(crc, 16)) return null;
+  const actEnd = start.length + Number(actBytes);
+  const act: unknown = JSON.parse(line.toString("utf8", start.length, actEnd));
+  return { n: Number(n), from: Number(from), act, eventsAt: actEnd + EVENTS.length };
 }
 
 /** How a payload is stored: as the JSON that it is, as a JSON string, as base64. */
@@ -317,8 +294,8 @@ function readBegin(path: string, descriptor: number): { begin: BeginRecord; end:
   const bytes = readUpTo(descriptor, 0, HEADER_BYTES);
   const text = bytes.toString("latin1");
   const version = /"format":"holdfast-files","version":(\d+)/.exec(text)?.[1];
-  if (version !== undefined && Number(version) > VERSION)
-    throw tooNewError({ path }, Number(version), VERSION);
+  const format = Number(version ?? 0);
+  if (format > VERSION) throw tooNewError({ path }, format, VERSION);
   const length = bytes.indexOf("\n");
   const line = length < 0 ? null : parseLine(bytes.subarray(0, length));
   const begin = line?.act as Partial<BeginRecord> | undefined;
@@ -328,16 +305,10 @@ function readBegin(path: string, descriptor: number): { begin: BeginRecord; end:
   throw corrupt(path, 1, "its checksum does not fit, or it is cut short");
 }
 
-interface RawLine {
-  readonly offset: number;
-  readonly bytes: Buffer;
-  /** False for bytes after the last line break. */
-  readonly isWhole: boolean;
-}
-
 const NEWLINE = 10;
 
-function* rawLines(descriptor: number, from: number, upTo: number): Generator<RawLine> {
+/** `isWhole` is false for bytes after the last line break. */
+function* rawLines(descriptor: number, from: number, upTo: number) {
   let rest: Buffer = Buffer.alloc(0);
   let offset = from;
   for (let at = from; at < upTo; ) {

@@ -36,17 +36,9 @@ export interface FolderOptions {
   readonly clock: Clock;
 }
 
-export interface Paths {
-  readonly folder: string;
-  readonly journal: string;
-  readonly live: string;
-  readonly lock: string;
-  readonly artifacts: string;
-  readonly snapshots: string;
-  readonly unnamed: string;
-}
+export type Paths = Readonly<ReturnType<typeof pathsIn>>;
 
-export function pathsIn(folder: string): Paths {
+export function pathsIn(folder: string) {
   return {
     folder,
     journal: join(folder, "journal.jsonl"),
@@ -111,10 +103,7 @@ export class OpenFolder {
     return deadBytes > this.options.wasteBytes && deadBytes > this.#journal.end / 2;
   }
 
-  /**
-   * Reads the lines that others have made durable since. Needs no lock: it stops at the mark, which it
-   * returns.
-   */
+  /** Reads the lines that others have made durable since. Needs no lock: it stops at the mark it returns. */
   catchUp(): Mark | null {
     if (!this.#journal.isInPlace()) this.#follow();
     if (this.#live?.isInPlace() !== true) {
@@ -122,7 +111,9 @@ export class OpenFolder {
       this.#live = this.#openLive();
     }
     const mark = this.#mark();
-    if (mark && mark.end > this.#journal.end) this.#readTo(mark.end);
+    if (mark && mark.end > this.#journal.end) {
+      for (const line of this.#journal.read(mark.end)) this.#state.apply(line, this.#journal);
+    }
     // A mark of another boot may be an old one. After a power cut all that is left is on the disk; a reader
     // skips a torn tail.
     if (this.options.readOnly && !this.#isOfThisBoot(mark)) this.readTail();
@@ -188,10 +179,6 @@ export class OpenFolder {
   #newState(): State {
     return new State(this.options.clock, this.#changed);
   }
-
-  #readTo(end: number): void {
-    for (const line of this.#journal.read(end)) this.#state.apply(line, this.#journal);
-  }
 }
 
 interface Mark {
@@ -199,11 +186,6 @@ interface Mark {
   readonly journal: number;
   readonly end: number;
   readonly boot: string;
-}
-
-interface Waiting {
-  readonly waiter: string;
-  readonly at: number;
 }
 
 /** When a lease expires, as its holder wrote it by its own clock. */
@@ -236,14 +218,12 @@ const TRIES = 5;
  * there: lines that they have seen cannot be lost. After a power cut the mark may be an old one, so a writer
  * also judges the bytes behind it.
  *
- * Heartbeats must be visible but not durable: a lease of another boot has expired, since its holder cannot
- * have survived. So a renewal is one small write here and nothing in the journal. Tokens are in the journal
- * only; a row counts while it carries its lease's token, and without a valid row the time of the grant
- * counts.
+ * Heartbeats must be visible but not durable, since no holder survives a boot: a renewal is one small write
+ * here. Tokens are in the journal only. A row counts while it carries its lease's token; without a valid row
+ * the time of the grant counts.
  *
- * The lock has no queue, so a process that writes without a pause would starve the others and their
- * heartbeats. A process that does not get the lock says so here, and one that has just had it lets others go
- * first. It is only a hint.
+ * The lock has no queue, so a process that does not get it says so here, and one that has just had it lets
+ * others go first. It is only a hint.
  *
  * Losing this file ends leases early, which fencing makes harmless, and loses nothing else.
  */
@@ -283,20 +263,22 @@ class LiveFile {
     writeAll(this.#descriptor, encode(mark, MARK_BYTES), 0);
   }
 
+  #waiting(): { readonly waiter: string; readonly at: number } | null {
+    return decode(readUpTo(this.#descriptor, MARK_BYTES, WAITER_BYTES));
+  }
+
   /** Whether any process but this one waits for the lock. */
   isAwaited(but: string): boolean {
-    const waiting = decode<Waiting>(readUpTo(this.#descriptor, MARK_BYTES, WAITER_BYTES));
+    const waiting = this.#waiting();
     return waiting !== null && waiting.waiter !== but && Date.now() - waiting.at < WAITING_MS;
   }
 
-  setWaiting(waiter: string): void {
-    writeAll(this.#descriptor, encode({ waiter, at: Date.now() }, WAITER_BYTES), MARK_BYTES);
+  setWaiting(waiter: string, at = Date.now()): void {
+    writeAll(this.#descriptor, encode({ waiter, at }, WAITER_BYTES), MARK_BYTES);
   }
 
   clearWaiting(waiter: string): void {
-    const waiting = decode<Waiting>(readUpTo(this.#descriptor, MARK_BYTES, WAITER_BYTES));
-    if (waiting?.waiter !== waiter) return;
-    writeAll(this.#descriptor, encode({ waiter, at: 0 }, WAITER_BYTES), MARK_BYTES);
+    if (this.#waiting()?.waiter === waiter) this.setWaiting(waiter, 0);
   }
 
   expiry(slot: number): LiveExpiry | null {

@@ -43,15 +43,12 @@ interface AppendRecord {
   readonly writes: readonly LoggedWrite[];
 }
 
-interface LeaseRecord {
+type LeaseTime = Pick<Lease, "ttlMs" | "deadline"> & { readonly boot: string };
+
+interface LeaseRecord extends LeaseTime, Pick<Lease, "token" | "holder"> {
   readonly do: "lease";
   readonly namespace: string;
   readonly name: string;
-  readonly token: number;
-  readonly holder: port.Holder | null;
-  readonly ttlMs: number;
-  readonly deadline: number;
-  readonly boot: string;
   /** The lease's row in the live file, which never changes. */
   readonly slot: number;
 }
@@ -212,9 +209,7 @@ export class State {
     throw corrupt(journal.path, line.n, `it removes ${stream}, which does not end there`);
   }
 
-  /**
-   * Also counts the bytes that compaction gets back, of the stream and of hidden ancestors that go with it.
-   */
+  /** Also counts the bytes that compaction gets back, also of hidden ancestors that go with the stream. */
   removeStream(request: Extract<port.RemoveRequest, { of: "stream" }>): port.RemoveOutcome {
     const { namespace, stream } = request;
     const space = this.space(namespace);
@@ -248,19 +243,10 @@ export class State {
     this.#slots.set(leaseKey(namespace, name), slot);
   }
 
-  renewLease(
-    namespace: string,
-    name: string,
-    lease: Lease,
-    time: { boot: string; deadline: number; ttlMs: number },
-  ): void {
+  renewLease(namespace: string, name: string, lease: Lease, time: LeaseTime): void {
     const { ttlMs, boot: timeline, deadline: expiresAt } = time;
-    const deadline = this.#deadlineHere({
-      name: () => leaseKey(namespace, name),
-      timeline,
-      expiresAt,
-      ttlMs,
-    });
+    const timed = { name: () => leaseKey(namespace, name), timeline, expiresAt, ttlMs };
+    const deadline = this.#deadlineHere(timed);
     this.space(namespace).leases.set(name, { ...lease, ttlMs, deadline });
   }
 
@@ -312,8 +298,7 @@ function segmentsOf(
   let offset = line.offset + line.eventsAt;
   return writes.map(({ bytes, form }) => {
     const segment: Segment = { offset, length: bytes, form: form ?? "json", weight };
-    // A comma separates two.
-    offset += bytes + 1;
+    offset += bytes + ",".length;
     return segment;
   });
 }

@@ -2,11 +2,10 @@
  * The clock that leases run by: how long this machine has been up.
  *
  * The uptime cannot be set back, counts while the machine sleeps, and is the same for all its processes.
- * Two kinds of containers are exceptions. A time namespace has a clock of its own. LXCFS shows an uptime of
- * its own; there the time that the machine was awake counts, which LXCFS does not change.
+ * Two kinds of containers are exceptions: a time namespace has a clock of its own, and where LXCFS shows
+ * another uptime, the time that the machine was awake counts.
  *
- * The uptime starts anew at every boot. A timeline names the boot and the clock. Times compare only within
- * one:
+ * A timeline names the boot and the clock. Times compare only within one:
  *
  *     same timeline                 the times say how long a lease has left
  *     other boot                    expired: its holder cannot have survived
@@ -41,9 +40,7 @@ export const UNKNOWN_BOOT = "unknown";
 const SLACK_MS = 60_000;
 const MAX_SIGHTINGS = 10_000;
 
-interface Sighting extends Pick<LeaseExpiry, "timeline" | "expiresAt"> {
-  readonly seenAt: number;
-}
+type Sighting = Pick<LeaseExpiry, "timeline" | "expiresAt"> & { readonly seenAt: number };
 
 const sightings = new WeakMap<Clock, Map<string, Sighting>>();
 
@@ -93,8 +90,8 @@ export function bootClock(): Clock {
 const ANCHOR_MS = 250;
 
 /**
- * The system's uptime, read at most every 250 ms: one read costs as much as three SQL statements. In between
- * the process's own clock counts. It stops while the machine sleeps, which a jump of the wall clock shows.
+ * Reads the uptime at most every 250 ms, as one read costs as much as three SQL statements. In between the
+ * process's own clock counts, unless a jump of the wall clock shows that the machine has slept.
  */
 function cachedUptimeMs(): () => number {
   let anchor = Number.NEGATIVE_INFINITY;
@@ -120,10 +117,8 @@ function awakeMs(): number {
   return seconds * 1_000 + nanoseconds / 1_000_000;
 }
 
-interface MachineClock extends Pick<Clock, "boot" | "zone"> {
-  /** LXCFS shows this container an uptime that is not the machine's. */
-  readonly isSimulated: boolean;
-}
+/** `isSimulated`: LXCFS shows this container an uptime that is not the machine's. */
+type MachineClock = Pick<Clock, "boot" | "zone"> & { readonly isSimulated: boolean };
 
 let known: MachineClock | undefined;
 
@@ -139,10 +134,7 @@ function machineClock(): MachineClock {
 
 const TOLERANCE_MS = 1_000;
 
-/**
- * LXCFS mounts a file of its own over /proc/uptime, with another time in each container. Even within one it
- * is not reliable: without LXCFS, or without a free descriptor, Node falls back to the machine's uptime.
- */
+/** LXCFS mounts a file of its own over /proc/uptime. Without a free descriptor Node reads the machine's. */
 function isUptimeSimulated(): boolean {
   if (process.platform !== "linux") return false;
   // No machine has been awake for longer than it has been up.

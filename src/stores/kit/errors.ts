@@ -18,25 +18,16 @@ export interface Failure {
   readonly hint: string;
 }
 
-interface FailureDetail {
-  readonly unknown: boolean;
-  readonly data?: Readonly<Record<string, unknown>>;
-  /** The message of the cause, if it is not `cause.message`. */
-  readonly message?: string;
-}
-
+/** `message`: the message of the cause, if it is not `cause.message`. */
 export function failureError(
   where: Where,
   { code, what, hint }: Failure,
   cause: unknown,
-  { unknown, data, message = messageOf(cause) }: FailureDetail,
+  detail: { unknown: boolean; data?: Readonly<Record<string, unknown>>; message?: string },
 ): HoldfastError {
-  return new HoldfastError(code, `${nameOf(where)}: ${what} (${message})`, {
-    hint,
-    cause,
-    unknown,
-    data: { ...where, ...data },
-  });
+  const { unknown, message = messageOf(cause) } = detail;
+  const data = { ...where, ...detail.data };
+  return new HoldfastError(code, `${nameOf(where)}: ${what} (${message})`, { hint, cause, unknown, data });
 }
 
 /** The same error, saying whether the act may have become durable. */
@@ -76,10 +67,8 @@ export function readOnlyError(
   where: Where,
   hint = "Nothing was written. Open it to write, on a disk and with permissions that allow it.",
 ): HoldfastError {
-  return new HoldfastError("STORE_READONLY", `${nameOf(where)}: the store is open for reading only`, {
-    hint,
-    data: where,
-  });
+  const message = `${nameOf(where)}: the store is open for reading only`;
+  return new HoldfastError("STORE_READONLY", message, { hint, data: where });
 }
 
 export function notFoundError(where: Where): HoldfastError {
@@ -98,11 +87,8 @@ export function foreignError(where: Where, why: string): HoldfastError {
 
 export function tooNewError(where: Where, format: number, known: number): HoldfastError {
   const limit = `this version of Holdfast knows formats up to ${known}`;
-  const message = `${nameOf(where)} has format ${format}; ${limit}`;
-  return new HoldfastError("STORE_TOO_NEW", message, {
-    hint: "Update Holdfast. Nothing was changed.",
-    data: { ...where, format, known },
-  });
+  const details = { hint: "Update Holdfast. Nothing was changed.", data: { ...where, format, known } };
+  return new HoldfastError("STORE_TOO_NEW", `${nameOf(where)} has format ${format}; ${limit}`, details);
 }
 
 /** The store cannot hold a value of this request; the requests beside it are not affected. */
@@ -113,10 +99,8 @@ export function unstorableError(
   message = messageOf(cause),
 ): HoldfastError {
   if (cause instanceof HoldfastError) return cause;
-  return new HoldfastError("BATCH_INVALID", `${nameOf(where)}: the store cannot keep this (${message})`, {
-    hint,
-    cause,
-  });
+  const text = `${nameOf(where)}: the store cannot keep this (${message})`;
+  return new HoldfastError("BATCH_INVALID", text, { hint, cause });
 }
 
 /** Throws while the seal of a copy forbids writes. `kind`: how the store's address begins, as in `sqlite`. */

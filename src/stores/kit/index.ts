@@ -10,8 +10,7 @@
  *     clock.ts      the time that leases run by, on one machine
  *     shared-file.ts, flush-queue.ts  locks, recovery and grouped writes of a file or folder that is shared
  *
- * It is not part of the public API: the port and the conformance suite are what a store of one's own builds
- * on. The kit changes with the stores in this repository.
+ * It is not part of the public API and changes with the stores in this repository.
  */
 
 export { checkBatch, guardsOf, headsAfter, invalidBatch } from "./batch.ts";

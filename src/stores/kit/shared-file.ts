@@ -1,17 +1,11 @@
-/**
- * Parts of a store whose file or folder several processes write: locks, waiting acts, recovery after I/O
- * errors.
- */
+/** Parts of a store whose file or folder several processes write: locks, and recovery after I/O errors. */
 
 import type { HoldfastError } from "../../model/errors.ts";
 
 /** How long SQLite may wait for a lock by itself. It blocks the event loop meanwhile. */
 export const BUSY_TIMEOUT_MS = 4;
 
-/**
- * The pause between two attempts to take a lock. Random, so that two processes do not retry in step for ever.
- * Short, because a process that commits without a pause leaves the lock free for moments only.
- */
+/** Between two attempts to take a lock. Random, so that two processes do not retry in step for ever. */
 export function lockPauseMs(): number {
   return 1 + Math.random() * 3;
 }
@@ -27,9 +21,7 @@ export async function retryUntil(
     since ??= performance.now();
     const waitedMs = performance.now() - since;
     if (waitedMs >= busyMs) throw gaveUp(waitedMs);
-    await new Promise((resolve) => {
-      setTimeout(resolve, lockPauseMs());
-    });
+    await new Promise((resolve) => setTimeout(resolve, lockPauseMs()));
   }
 }
 

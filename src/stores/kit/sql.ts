@@ -1,8 +1,6 @@
 /**
- * From the rows of the SQL stores to the values of the port, and back for conditions.
- *
- * Their tables share one shape: columns in snake case, texts that the store itself encodes (`Decode`), and
- * tombstones that keep the generation of their last life.
+ * From the rows of the SQL stores to the values of the port, and back for conditions. Their tables share one
+ * shape: columns in snake case, texts that the store encodes (`Decode`), tombstones with their generation.
  */
 
 import { decodeCursor } from "../../model/stream/index.ts";
@@ -61,16 +59,9 @@ export function streamRow<Text>(stored: StoredStream<Text>, decode: Decode<Text>
 
 /** The row of a name that no stream has ever had. */
 export function unusedStreamRow(stream: string): StreamRow {
-  return {
-    stream,
-    state: "gone",
-    head: headOf(undefined),
-    base: 0,
-    parent: null,
-    createdAt: 0,
-    updatedAt: 0,
-    facets: { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null },
-  };
+  const facets = { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null };
+  const head = headOf(undefined);
+  return { stream, state: "gone", head, base: 0, parent: null, createdAt: 0, updatedAt: 0, facets };
 }
 
 export interface StoredItem<Text> {
@@ -155,8 +146,6 @@ export class Conditions<Value> {
   }
 }
 
-type StreamsRequest = Extract<ListRequest, { of: "streams" }>;
-
 /** How one store's `streams` table differs from the other's. The queries call the table `s`. */
 export interface StreamsTable<Value> {
   readonly encode: (text: string) => Value;
@@ -169,7 +158,7 @@ export interface StreamsTable<Value> {
 /** Adds every condition of a list of streams but kind and status. The namespace is the first value. */
 export function addStreamConditions<Value>(
   conditions: Conditions<Value | number>,
-  asked: StreamsRequest,
+  asked: Extract<ListRequest, { of: "streams" }>,
   { encode, coarse, hasOpenCalls, isForkOf }: StreamsTable<Value | number>,
 ): void {
   conditions.add("s.namespace = ?", encode(asked.namespace));

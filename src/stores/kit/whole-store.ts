@@ -1,11 +1,8 @@
-/**
- * Passes over a whole store: `check`, and the pages of a copy. Not loaded by a process that only starts
- * quickly.
- */
+/** Passes over a whole store: `check`, and the pages of a copy. */
 
 import { crc32 } from "node:zlib";
 import { HoldfastError } from "../../model/errors.ts";
-import type { MovedRow, Problem, Seal } from "../../store.ts";
+import type { MovedRow, Problem, Seal, StoredWrite } from "../../store.ts";
 import { nameOf, type Where } from "./errors.ts";
 
 /** `check` stops after this many problems: a damaged store could have millions. */
@@ -22,15 +19,10 @@ export async function firstProblems(
   return found;
 }
 
-interface WriteToCheck {
-  readonly first: number;
-  readonly last: number;
-  readonly sum: number;
-  readonly payload: string | Uint8Array;
-}
+type CheckedWrite = Pick<StoredWrite, "first" | "last" | "sum" | "payload">;
 
 /** For `check`: the problems of the write that follows event `seq`. `where` names the stream. */
-export function* writeProblems(where: string, seq: number, write: WriteToCheck): Generator<Problem> {
+export function* writeProblems(where: string, seq: number, write: CheckedWrite): Generator<Problem> {
   const { first, last, sum, payload } = write;
   if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
   if (crc32(payload) !== sum) {
@@ -40,8 +32,8 @@ export function* writeProblems(where: string, seq: number, write: WriteToCheck):
 
 /** For `check`: the stream's last write ends at `seq`, and its row says `headSeq`. */
 export function* headProblems(where: string, seq: number, headSeq: number): Generator<Problem> {
-  if (seq !== headSeq)
-    yield { invariant: "I7", where, what: `it ends at event ${seq}, its head says ${headSeq}` };
+  const what = `it ends at event ${seq}, its head says ${headSeq}`;
+  if (seq !== headSeq) yield { invariant: "I7", where, what };
 }
 
 /** The values of a row's key, by which the next page of a dump is found. */

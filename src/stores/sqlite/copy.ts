@@ -1,13 +1,11 @@
 /**
  * This file's end of a copy: the seal, rows out (`dump`) and rows in (`restore`).
  *
- * The seal is a row in `meta`. Unless it is `arrived`, the file takes no writes but those of the copy
- * itself. A write transaction that finds `data_version` unchanged knows that no other process has set a
- * seal; any other transaction reads the row before its first act (`queue.ts`). So a process that has had
- * the file open for long sees the seal at its next write, and a process that is alone pays nothing for it.
+ * The seal is a row in `meta`. Unless it is `arrived`, the file takes no writes but those of the copy. A
+ * write transaction reads it before its first act, unless `data_version` is unchanged (`queue.ts`). So every
+ * process sees the seal at its next write, and a process that is alone pays nothing for it.
  *
- * Rows are put over those that are there. A copy that broke off is run again from its beginning: rows that
- * have arrived are written once more, and nothing arrives twice.
+ * Rows are put over those that are there: a copy that broke off is run again from its beginning.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
@@ -107,12 +105,7 @@ const STREAMS: Part = {
   },
 };
 
-interface WriteOfStream extends InNamespace, StoredWriteRow<StoredText> {
-  readonly owner: number;
-  readonly stream: StoredText;
-  readonly payload: StoredText;
-  readonly utf16: number | null;
-}
+type WriteColumns = { owner: number; stream: StoredText; payload: StoredText; utf16: number | null };
 
 const WRITES: Part = {
   sql: `SELECT w.id >> 28 AS owner, s.namespace, s.stream, w.first, w.id & 268435455 AS last, w.batch,
@@ -122,14 +115,12 @@ const WRITES: Part = {
   sizes: `SELECT octet_length(payload) AS size FROM writes
     WHERE id > (? << 28 | ?) ORDER BY id LIMIT ? + 0`,
   begin: [0, 0],
-  read(row: WriteOfStream) {
+  read(row: InNamespace & StoredWriteRow<StoredText> & WriteColumns) {
     const [namespace, stream] = [fromText(row.namespace), fromText(row.stream)];
     const write = writeRow(row, fromPayload(row.payload, row.utf16), fromText);
     return { moved: { of: "write", namespace, stream, ...write }, position: [row.owner, row.last] };
   },
 };
-
-type ItemOfStream = InNamespace & StoredItem<StoredText> & { readonly owner: number };
 
 const ITEMS: Part = {
   sql: `SELECT i.stream AS owner, s.namespace, s.stream, i.kind, i.id, i.seq, i.end_seq, i.status, i.name,
@@ -137,7 +128,7 @@ const ITEMS: Part = {
     FROM items AS i JOIN streams AS s ON s.id = i.stream
     WHERE (i.stream, i.kind, i.id) > (?, ?, ?) ORDER BY i.stream, i.kind, i.id LIMIT ? + 0`,
   begin: [0, "", ""],
-  read(row: ItemOfStream) {
+  read(row: InNamespace & StoredItem<StoredText> & { readonly owner: number }) {
     const item = itemRow(row, fromText);
     const moved: MovedRow = { of: "item", namespace: fromText(row.namespace), ...item };
     return { moved, position: [row.owner, item.kind, item.id] };
@@ -155,18 +146,8 @@ const KEYS: Part = {
   },
 };
 
-/**
- * In an order in which another store can put the rows back: streams and artifacts before rows that name
- * them.
- */
-const PARTS = {
-  lease: LEASES,
-  artifact: ARTIFACTS,
-  stream: STREAMS,
-  write: WRITES,
-  item: ITEMS,
-  key: KEYS,
-} as const satisfies Record<MovedRow["of"], Part>;
+/** In the order in which another store can put the rows back: what is named before what names it. */
+const PARTS = { lease: LEASES, artifact: ARTIFACTS, stream: STREAMS, write: WRITES, item: ITEMS, key: KEYS };
 
 export function dump(
   connection: Connection,

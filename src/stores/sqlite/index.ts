@@ -218,10 +218,7 @@ class SqliteStore implements port.Store {
   }
 }
 
-/**
- * Commits of other processes show in `PRAGMA data_version`, which does not say which stream they changed.
- * So they are announced to every watcher: a spurious hint is allowed, a missing one is not.
- */
+/** `PRAGMA data_version` does not say which stream another process changed: every watcher is notified. */
 function watchersOf(file: FileConnection): Watchers {
   let known: number | null = null;
   const watchers: Watchers = new Watchers({

@@ -8,7 +8,7 @@
  * The clock matters only to `take`. The current token of a held lease may write, however late.
  */
 
-import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
+import type { AppendOutcome, Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
 import { type Clock, remainingMs, timelineOf } from "../kit/index.ts";
 import { type ActResult, fromText, type StoredLease, type Transaction, toText } from "./rows.ts";
 
@@ -98,19 +98,13 @@ function renew(
   return { result, wrote: lost.length < leases.length };
 }
 
-interface Fenced {
-  readonly outcome: "fenced";
-  readonly lease: string;
-  readonly now: LeaseRow | null;
-}
-
 /** Returns the held leases of all guards, or the first guard whose token is not current. */
 export function checkGuards(
   { connection, cache }: Transaction,
   clock: Clock,
   namespace: string,
   guards: readonly Guard[],
-): Fenced | StoredLease[] {
+): Extract<AppendOutcome, { outcome: "fenced" }> | StoredLease[] {
   const held: StoredLease[] = [];
   for (const { lease: name, token } of guards) {
     const known = cache.lease(namespace, name);
@@ -124,9 +118,7 @@ export function checkGuards(
   return held;
 }
 
-/**
- * A guarded write renews its leases, but not those with most of their time left: that saves writing a page.
- */
+/** A guarded write renews its leases, but for those with most of their time left: that saves a page. */
 export function renewGuards(
   { connection, cache }: Transaction,
   clock: Clock,

@@ -2,10 +2,8 @@
  * Lists: streams by their facets, items, leases, key holders, snapshots.
  *
  * A list of streams, latest change first, reads no more of them than a page holds. The index
- * `streams_latest` is ordered by kind and status before time, so a list of one kind and status, the usual
- * question, reads one run of it. A wider question reads one run per kind and status, each no further than
- * the page, and merges them. Goals, parents and open calls have small indexes of their own, whose few rows
- * are sorted.
+ * `streams_latest` is ordered by kind and status before time: a list reads one run of it per kind and status,
+ * and merges them. Goals, parents and open calls have small indexes of their own, whose few rows are sorted.
  */
 
 import { decodeCursor, pageOf } from "../../model/stream/index.ts";
@@ -196,10 +194,7 @@ const toItem = (stored: StoredItem<StoredText>): port.ItemRow => itemRow(stored,
 const ITEM = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
   WHERE s.namespace = ? AND s.stream = ? AND i.stream = s.id AND i.kind = ? AND i.id = ?`;
 
-/**
- * Items of one stream by seq. They are read by their key and sorted: an index by seq would slow every
- * append.
- */
+/** Items of one stream by seq, read by their key and sorted: an index by seq would slow every append. */
 function listItemsOf(
   connection: Connection,
   stream: string,

@@ -30,6 +30,7 @@ import type { Seal } from "../../store.ts";
 import {
   BUSY_TIMEOUT_MS,
   createEmptyFile,
+  type Failure,
   type FileIdentity,
   foreignError,
   identityOf,
@@ -57,15 +58,10 @@ export interface OpenFile {
   readonly storeId: string;
 }
 
-interface CreateOptions {
-  readonly mustExist: boolean;
-  readonly allowNetworkDisk: boolean;
-}
-
 /** Opens for the first time, and creates the file if there is none. */
 export async function openFirst(
   options: FileOptions,
-  { mustExist, allowNetworkDisk }: CreateOptions,
+  { mustExist, allowNetworkDisk }: { readonly mustExist: boolean; readonly allowNetworkDisk: boolean },
 ): Promise<OpenFile> {
   const { path, readOnly } = options;
   if (!allowNetworkDisk) refuseNetworkDisk(path);
@@ -148,27 +144,17 @@ export function readSeal(connection: Connection): Seal | null {
   return row ? (JSON.parse(row.value) as Seal) : null;
 }
 
-/** Makes the folder and the empty file, both durable, for this user alone. */
+/** Makes the folders and the empty file for this user alone, each durable in its parent. */
 function createFile(path: string): void {
   const folder = dirname(path);
-  makeFolder(folder);
+  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (first !== undefined) {
+    for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
+  }
   if (createEmptyFile(path)) syncFolder(folder);
 }
 
-/**
- * Like `mkdir -p`, but each new folder is durable in its parent, or a power cut could take the store with
- * it.
- */
-function makeFolder(folder: string): void {
-  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (first === undefined) return;
-  for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
-}
-
-/**
- * Looks without writing. A file in the middle of a rollback shows its format only once it is opened for
- * writing.
- */
+/** Looks without writing. In the middle of a rollback the format shows only on opening for writing. */
 async function refuseForeign(options: FileOptions): Promise<void> {
   let connection: Connection | undefined;
   try {
@@ -183,10 +169,8 @@ async function refuseForeign(options: FileOptions): Promise<void> {
 }
 
 /**
- * SQLite discards a WAL that it finds beside an empty file, even if it may only read, and with it
- * acknowledged writes that were not yet copied. No crash leaves that state: a new file is filled and synced
- * before it gets its first WAL. The WAL is checked first; otherwise a store that another process creates in
- * between would be refused.
+ * SQLite discards a WAL beside an empty file, and with it acknowledged writes. No crash leaves that state. The
+ * WAL is checked first, or a store that another process creates in between would be refused.
  */
 function refuseEmptied(path: string): void {
   const wal = `${path}-wal`;
@@ -207,10 +191,8 @@ function refuseEmptied(path: string): void {
 }
 
 /**
- * SQLite creates the -wal and the -shm with the file's present mode. A reader of a read-only file therefore
- * leaves them unwritable, and they would keep out all writers after the file is writable again. Changing
- * their mode is safe even while they are open. Their owner may do it; others get an error that names the
- * file.
+ * A reader of a read-only file leaves its -wal and -shm unwritable, which would keep out all writers later.
+ * Changing their mode is safe even while they are open.
  */
 function mendCompanions(path: string, mode: number): void {
   for (const companion of [`${path}-wal`, `${path}-shm`]) {
@@ -225,32 +207,25 @@ function mendCompanions(path: string, mode: number): void {
 }
 
 const TABLES = "(SELECT count(*) FROM sqlite_schema)";
+const VERSION = "(SELECT user_version FROM pragma_user_version)";
 
 function checkFormat(path: string, connection: Connection): void {
-  const [application, tables, version] = connection
-    .peek(
-      "(SELECT application_id FROM pragma_application_id)",
-      TABLES,
-      "(SELECT user_version FROM pragma_user_version)",
-    )
-    .map(Number) as [number, number, number];
+  const applicationId = "(SELECT application_id FROM pragma_application_id)";
+  const [application, tables, version] = connection.peek(applicationId, TABLES, VERSION).map(Number) as [
+    number,
+    number,
+    number,
+  ];
   if (application === 0 && version === 0 && tables === 0) {
-    refuseOtherEncoding(path, connection);
+    // Texts go in and out as UTF-8, which SQLite takes for the encoding that the file's first table fixes.
+    const [encoding] = connection.peek("(SELECT encoding FROM pragma_encoding)");
+    if (encoding !== "UTF-8") throw foreignError({ path }, `its text is ${encoding}, not UTF-8`);
     return;
   }
   if (application !== APPLICATION_ID) {
     throw foreignError({ path }, "it is an SQLite database of another program");
   }
   if (version > FORMAT) throw tooNewError({ path }, version, FORMAT);
-}
-
-/**
- * Texts go in and out as UTF-8 bytes, which SQLite takes for the file's own encoding. A file keeps the
- * encoding of its first table, so only a file that is to become a store is checked.
- */
-function refuseOtherEncoding(path: string, connection: Connection): void {
-  const [encoding] = connection.peek("(SELECT encoding FROM pragma_encoding)");
-  if (encoding !== "UTF-8") throw foreignError({ path }, `its text is ${encoding}, not UTF-8`);
 }
 
 async function openForWriting({ path, busyMs }: FileOptions): Promise<OpenFile> {
@@ -282,10 +257,7 @@ async function openForReading(options: FileOptions): Promise<OpenFile> {
   }
 }
 
-/**
- * In WAL mode even readers need shared memory beside the file. On a medium that cannot have it, the file is
- * opened as immutable, which is right as long as no WAL lies beside it.
- */
+/** Where the shared memory that WAL needs cannot be made, a file without a WAL is opened as immutable. */
 async function openReadOnly({ path, busyMs }: FileOptions): Promise<Connection> {
   const connection = await Connection.open(path, true);
   try {
@@ -303,10 +275,7 @@ async function openReadOnly({ path, busyMs }: FileOptions): Promise<Connection> 
   return Connection.open(location, true);
 }
 
-/**
- * Sets durability and reads it back: a build of SQLite that ignores one of these pragmas must not be
- * trusted.
- */
+/** Sets durability and reads it back: some build of SQLite may ignore one of these pragmas. */
 function configure(connection: Connection): void {
   // `all` steps to the end: the mode change is committed after its row was returned, and can fail there.
   connection.all("PRAGMA journal_mode = WAL");
@@ -319,9 +288,7 @@ function configure(connection: Connection): void {
   if (process.platform === "darwin") {
     connection.exec("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
   }
-  // wal_autocheckpoint: syncing a WAL that grows takes half as long again as syncing one that is
-  // overwritten, and it grows until its first checkpoint. Checkpoints more often than this cost commits of
-  // many sessions more.
+  // wal_autocheckpoint: syncing a WAL that still grows takes half as long again; more checkpoints cost more.
   connection.exec(`
     PRAGMA foreign_keys = OFF;
     PRAGMA trusted_schema = OFF;
@@ -357,13 +324,10 @@ export async function allMigrations(): Promise<readonly string[]> {
 }
 
 function userVersion(connection: Connection): number {
-  return Number(connection.peek("(SELECT user_version FROM pragma_user_version)")[0]);
+  return Number(connection.peek(VERSION)[0]);
 }
 
-/**
- * Brings the file up to date in one transaction, so a crash leaves the old version or the newest.
- * Another process may do the same at this moment: the second finds it done.
- */
+/** One transaction: a crash leaves the old version or the newest, and a second process finds it done. */
 export function migrate(connection: Connection, migrations: readonly string[]): void {
   connection.exec("BEGIN IMMEDIATE");
   try {
@@ -399,26 +363,35 @@ function mustMigrate(path: string): HoldfastError {
   );
 }
 
+const NO_SPACE: Failure = {
+  code: "STORE_FULL",
+  what: "created: the disk is full",
+  hint: "Free some space on this disk.",
+};
+const NOT_ALLOWED: Failure = {
+  code: "STORE_READONLY",
+  what: "created",
+  hint: "Check the permissions of the folder and how the disk is mounted, or choose another path.",
+};
+const NOT_OPENED: Failure = {
+  code: "STORE_IO",
+  what: "opened",
+  hint: "Check that every part of the path but the last is a folder.",
+};
+const BY_CODE: Readonly<Record<string, Failure>> = {
+  ENOSPC: NO_SPACE,
+  EDQUOT: NO_SPACE,
+  EROFS: NOT_ALLOWED,
+  EACCES: NOT_ALLOWED,
+  EPERM: NOT_ALLOWED,
+};
+
 function fileError(path: string, cause: unknown): HoldfastError {
   if (cause instanceof HoldfastError) return cause;
-  const code = systemCode(cause);
+  const { code, what, hint } = BY_CODE[systemCode(cause) ?? ""] ?? NOT_OPENED;
   const message = cause instanceof Error ? cause.message : String(cause);
-  if (code === "ENOSPC" || code === "EDQUOT") {
-    return new HoldfastError("STORE_FULL", `${path} could not be created: the disk is full (${message})`, {
-      hint: "Free some space on this disk.",
-      cause,
-      data: { path },
-    });
-  }
-  if (code === "EROFS" || code === "EACCES" || code === "EPERM") {
-    return new HoldfastError("STORE_READONLY", `${path} could not be created (${message})`, {
-      hint: "Check the permissions of the folder and how the disk is mounted, or choose another path.",
-      cause,
-      data: { path },
-    });
-  }
-  return new HoldfastError("STORE_IO", `${path} could not be opened (${message})`, {
-    hint: "Check that every part of the path but the last is a folder.",
+  return new HoldfastError(code, `${path} could not be ${what} (${message})`, {
+    hint,
     cause,
     data: { path },
   });

@@ -12,12 +12,9 @@
  *
  * Views for people follow. They are computed from the tables and stored nowhere.
  *
- * The index for lists of streams is ordered by `updated_about`, which is `updated_at` in steps of 64 ms. A
- * stream that changes often therefore does not move in it with every write.
- *
- * A stream's number takes 35 bits and a seq 28, so `stream << 28 | seq` fits SQLite's 63 bits. JavaScript
- * never sees such an id. Rows of two lives of one stream never meet, because a life ends by deleting its
- * rows.
+ * `updated_about` is `updated_at` in steps of 64 ms, so that a busy stream does not move in its index with
+ * every write. A stream's number takes 35 bits and a seq 28: `stream << 28 | seq` fits SQLite's 63 bits, and
+ * JavaScript never sees it. A life of a stream ends by deleting its rows.
  */
 
 const TABLES = `
