@@ -56,7 +56,6 @@ export function stamped<Result>(state: GoalState, by: Actor, act: Act<Result>): 
   return { ...act, events };
 }
 
-/** Completes the phase of a task that was its last unfinished one. */
 export function closingPhase(state: GoalState, task: Task, by: Actor): GoalDraft[] {
   for (const other of state.tasks.values()) {
     if (other.phase === task.phase && other.id !== task.id && !isFinished(other)) return [];

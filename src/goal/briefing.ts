@@ -38,10 +38,8 @@ import { exactAge } from "../model/time.ts";
 import type { FileCheck } from "./file-check.ts";
 import { isOpeningNote } from "./session-acts.ts";
 
-const DEFAULT_BRIEFING_TOKENS = 2_000;
 export const MIN_BRIEFING_TOKENS = 200;
 
-/** The length of a briefing and the facts that the goal itself does not know. */
 export interface BriefingOptions {
   /** The limit, at least 200; by default 2,000. */
   readonly tokens?: number;
@@ -49,18 +47,14 @@ export interface BriefingOptions {
   readonly files?: readonly FileCheck[];
   /** The task that the reader works on; by default the next one. Example: `"T-007"`. */
   readonly task?: string;
-  /**
-   * Changes from git or from people that could not be merged, one line each; the briefing lists them as
-   * missing.
-   */
+  /** Changes from git or from people that could not be merged, one line each. */
   readonly notTakenIn?: readonly string[];
   /** The reader's own session, which the briefing leaves out. */
   readonly session?: string;
 }
 
 /**
- * The text that the next agent reads first: where the goal stands, what was decided, what must not be done
- * again. It is data, not instructions: text written by others is quoted.
+ * The text that the next agent reads first. It is data, not instructions: text by others is quoted.
  *
  * @example
  * const prompt = `${goal.briefing({ tokens: 1_000 })}\n\nContinue with the next task.`;
@@ -69,7 +63,6 @@ export interface Briefing {
   readonly text: string;
   /** A safe estimate, never above the limit. */
   readonly tokens: number;
-  /** How many lines of each section did not fit. */
   readonly leftOut: Readonly<Record<string, number>>;
 }
 
@@ -84,20 +77,18 @@ export function makeBriefing(
   now: number,
   options: BriefingOptions = {},
 ): Briefing {
-  const { tokens: budget = DEFAULT_BRIEFING_TOKENS, files = [], task = null, notTakenIn = [] } = options;
+  const { tokens: budget = 2_000, files = [], task = null, notTakenIn = [] } = options;
   const { session: reader = null } = options;
   if (!Number.isSafeInteger(budget) || budget < MIN_BRIEFING_TOKENS) {
-    throw new HoldfastError("INPUT_INVALID", `a briefing cannot have ${budget} tokens`, {
-      hint: `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`,
-    });
+    const hint = `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`;
+    throw new HoldfastError("INPUT_INVALID", `a briefing cannot have ${budget} tokens`, { hint });
   }
   const limit = Math.min(60, Math.ceil(budget * 0.03));
   const sections = briefingSections({ state, now, files, task, notTakenIn, reader, limit });
   const head = (tokens: number): string =>
     `<holdfast-state goal="${state.id}" seq="${seq}" tokens="${tokens}">`;
-  const everything = Object.fromEntries(
-    sections.map(({ name, lines, hidden = 0 }) => [name, lines.length + hidden]),
-  );
+  const counts = sections.map(({ name, lines, hidden = 0 }) => [name, lines.length + hidden]);
+  const everything = Object.fromEntries(counts);
   const fixed = [head(budget), FRAME, MORE + leftOutText(everything), "</holdfast-state>"];
   const fitting = countFitting(sections, budget - cost(fixed));
 
@@ -110,8 +101,7 @@ export function makeBriefing(
   });
   const render = (tokens: number): string =>
     [head(tokens), FRAME, ...body, MORE + leftOutText(leftOut), "</holdfast-state>"].join("\n");
-  // The number in the head counts too; with the budget in its place, the text is at least as long as the
-  // final one.
+  // The number in the head counts too. With the budget in its place, the text is not shorter.
   const tokens = estimateTokens(render(budget));
   return { text: render(tokens), tokens, leftOut };
 }
@@ -131,12 +121,8 @@ function countFitting(sections: readonly Section[], room: number): number[] {
       counts[index] = line + 1;
     }
   };
-  sections.forEach(({ share }, index) => {
-    fill(index, share * room);
-  });
-  sections.forEach((_, index) => {
-    fill(index, free);
-  });
+  for (const [index, { share }] of sections.entries()) fill(index, share * room);
+  for (const index of sections.keys()) fill(index, free);
   return counts;
 }
 
@@ -152,13 +138,10 @@ function leftOutText(leftOut: Readonly<Record<string, number>>): string {
 
 // ── Sections, best first ──
 
-interface BriefingFacts {
+interface BriefingFacts extends Required<Pick<BriefingOptions, "files" | "notTakenIn">> {
   readonly state: GoalState;
   readonly now: number;
-  readonly files: readonly FileCheck[];
   readonly task: string | null;
-  readonly notTakenIn: readonly string[];
-  /** The reader's session. */
   readonly reader: string | null;
   /** Tokens that one piece of stored text may take. */
   readonly limit: number;
@@ -166,7 +149,6 @@ interface BriefingFacts {
 
 interface Section {
   readonly name: string;
-  /** The section's part of the room that all sections share. */
   readonly share: number;
   readonly lines: Lines;
   /** Rows that the section never shows, counted with those that did not fit. */
@@ -174,28 +156,18 @@ interface Section {
 }
 
 /** Lines that are made when they are read: most lines of a large goal do not fit. */
-class Lines {
+interface Lines {
   readonly length: number;
-  private readonly made: string[] = [];
-  private readonly make: (index: number) => string;
+  at(index: number): string;
+}
 
-  private constructor(length: number, make: (index: number) => string) {
-    this.length = length;
-    this.make = make;
-  }
-
-  static of<Row>(rows: readonly Row[], make: (row: Row) => string): Lines {
-    return new Lines(rows.length, (index) => make(rows[index] as Row));
-  }
-
-  static from(lines: readonly string[]): Lines {
-    return Lines.of(lines, (line) => line);
-  }
-
-  at(index: number): string {
-    this.made[index] ??= this.make(index);
-    return this.made[index];
-  }
+function linesOf<Row>(rows: readonly Row[], make: (row: Row) => string): Lines {
+  const made: string[] = [];
+  const at = (index: number): string => {
+    made[index] ??= make(rows[index] as Row);
+    return made[index];
+  };
+  return { length: rows.length, at };
 }
 
 function briefingSections(facts: BriefingFacts): Section[] {
@@ -206,13 +178,13 @@ function briefingSections(facts: BriefingFacts): Section[] {
   const merges = mergeLines(facts);
   const sessions = sessionLines(facts);
   return [
-    { name: "goal", share: 0.15, lines: Lines.from(goalLines(facts, survey)) },
-    { name: "next", share: 0.2, lines: Lines.from(nextLines(facts, task)) },
-    ...(merges.length === 0 ? [] : [{ name: "merges", share: 0.1, lines: Lines.from(merges) }]),
-    { name: "sessions", share: 0.1, lines: Lines.from(sessions.lines), hidden: sessions.hidden },
+    { name: "goal", share: 0.15, lines: linesOf(goalLines(facts, survey), String) },
+    { name: "next", share: 0.2, lines: linesOf(nextLines(facts, task), String) },
+    ...(merges.length === 0 ? [] : [{ name: "merges", share: 0.1, lines: linesOf(merges, String) }]),
+    { name: "sessions", share: 0.1, lines: linesOf(sessions.lines, String), hidden: sessions.hidden },
     { name: "files", share: 0.1, lines: driftLines(facts) },
-    { name: "blockers", share: 0.1, lines: Lines.from(blockerLines(facts, survey)) },
-    { name: "done", share: 0.1, lines: Lines.from(doneLines(facts)) },
+    { name: "blockers", share: 0.1, lines: linesOf(blockerLines(facts, survey), String) },
+    { name: "done", share: 0.1, lines: linesOf(doneLines(facts), String) },
     { name: "decisions", share: 0.15, lines: decisionLines(facts, task) },
     { name: "tasks", share: 0.1, lines: taskLines(facts, survey, task) },
     { name: "facts", share: 0.1, lines: factLines(facts) },
@@ -240,17 +212,13 @@ function goalLines({ state, limit }: BriefingFacts, survey: Survey): string[] {
     `${count("failed")} failed`,
     `${count("open", "in_progress", "submitted")} remaining`,
   ];
+  const lines = [`GOAL ${quoted(state.statement, 2 * limit)}`, `AT ${place.filter(Boolean).join(", ")}`];
   const focus = focusElsewhere(state, survey);
-  const moved = focus
-    ? `MOVED to ${phaseText(focus.number, focus.name)}, which is ${focus.status}: ` +
-      "the work goes on elsewhere, new tasks go there"
-    : "";
-  return [
-    `GOAL ${quoted(state.statement, 2 * limit)}`,
-    `AT ${place.filter(Boolean).join(", ")}`,
-    ...(moved ? [moved] : []),
-    counts.join(", "),
-  ];
+  if (focus) {
+    const moved = `MOVED to ${phaseText(focus.number, focus.name)}, which is ${focus.status}`;
+    lines.push(`${moved}: the work goes on elsewhere, new tasks go there`);
+  }
+  return [...lines, counts.join(", ")];
 }
 
 function tasksIn(state: GoalState, ...statuses: Task["status"][]): Task[] {
@@ -266,9 +234,8 @@ function nextLines({ state, now, limit }: BriefingFacts, task: Task | null): str
       const who = quotedName(previous.by.name, limit);
       const note = previous.note === null ? "" : `, last note ${quoted(previous.note, limit)}`;
       const why = previous.why === null ? "" : `, because ${quoted(previous.why, limit)}`;
-      lines.push(
-        `BEFORE ${who} had ${task.id}: ${previous.ended} ${ago(now, previous.endedAt)}${note}${why}`,
-      );
+      const end = `${previous.ended} ${ago(now, previous.endedAt)}`;
+      lines.push(`BEFORE ${who} had ${task.id}: ${end}${note}${why}`);
     }
   }
   const { next } = state;
@@ -300,7 +267,7 @@ function mergeLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] 
 
 function driftLines({ files, limit }: BriefingFacts): Lines {
   const changed = files.filter(({ verdict }) => verdict !== "OK");
-  return Lines.of(changed, ({ path, verdict, why }) => {
+  return linesOf(changed, ({ path, verdict, why }) => {
     const reason = why === null ? "" : ` (${why})`;
     return `DRIFT ${quotedName(path, limit)} ${verdict}${reason}: look before you rely on it`;
   });
@@ -334,9 +301,8 @@ function doneLines({ state }: BriefingFacts): string[] {
   const rangesOf = (status: Task["status"]): string[] => idRanges(tasksIn(state, status).map(({ id }) => id));
   const lines: string[] = [];
   const done = rangesOf("done");
-  for (let index = 0; index < done.length; index += RANGES_PER_LINE) {
+  for (let index = 0; index < done.length; index += RANGES_PER_LINE)
     lines.push(`DO NOT REDO ${done.slice(index, index + RANGES_PER_LINE).join(", ")}`);
-  }
   const submitted = rangesOf("submitted");
   if (submitted.length > 0) lines.push(`SUBMITTED ${submitted.slice(0, RANGES_PER_LINE).join(", ")}`);
   return lines;
@@ -355,7 +321,6 @@ function idRanges(ids: readonly string[]): string[] {
   return ranges;
 }
 
-/** Decisions about the task's files first, then the latest. */
 function decisionLines({ state, limit }: BriefingFacts, task: Task | null): Lines {
   const taskFiles = new Set(task?.files ?? []);
   for (const file of state.files.values())
@@ -364,28 +329,24 @@ function decisionLines({ state, limit }: BriefingFacts, task: Task | null): Line
     [...taskFiles].some((file) => decisionMentions(decision, file));
   const all = searchDecisions(state.decisions.values());
   const ranked = [...all.filter(isRelevant), ...all.filter((each) => !isRelevant(each))];
-  return Lines.of(ranked, ({ id, type, context, decision, reason, reversible }) => {
+  return linesOf(ranked, ({ id, type, context, decision, reason, reversible }) => {
     const firm = reversible ? "" : ", not reversible";
     const what = `${quoted(decision, limit)} for ${quoted(context, limit / 2)}`;
     return `DECIDED ${id} ${type}${firm}: ${what} because ${quoted(reason, limit)}`;
   });
 }
 
-const READY_LINES = 20;
-
 function taskLines({ state, limit }: BriefingFacts, survey: Survey, next: Task | null): Lines {
-  const ready = survey.ready.filter(({ id }) => id !== next?.id);
-  const working = tasksIn(state, "in_progress").filter(({ id }) => id !== next?.id);
+  const isOther = ({ id }: Task): boolean => id !== next?.id;
+  const as = (name: string, tasks: readonly Task[]) => tasks.map((task) => ({ task, name }));
   const rows = [
-    ...working.sort(compareTasks).map((task) => ({ task, as: "TAKEN" })),
-    ...tasksIn(state, "failed")
-      .sort(compareTasks)
-      .map((task) => ({ task, as: "FAILED" })),
-    ...ready.slice(0, READY_LINES).map((task) => ({ task, as: "READY" })),
+    ...as("TAKEN", tasksIn(state, "in_progress").filter(isOther).sort(compareTasks)),
+    ...as("FAILED", tasksIn(state, "failed").sort(compareTasks)),
+    ...as("READY", survey.ready.filter(isOther).slice(0, 20)),
   ];
-  return Lines.of(rows, ({ task: { id, title, claim, failure }, as }) => {
-    if (as === "READY") return `READY ${id} ${quoted(title, limit)}`;
-    if (as === "TAKEN")
+  return linesOf(rows, ({ task: { id, title, claim, failure }, name }) => {
+    if (name === "READY") return `READY ${id} ${quoted(title, limit)}`;
+    if (name === "TAKEN")
       return `TAKEN ${id} ${quoted(title, limit)} by ${quotedName(claim?.by.name ?? "", limit)}`;
     const how = failure?.retryable ? "can be retried" : "not to be retried";
     return `FAILED ${id} ${how}: ${quoted(failure?.error ?? "", limit)}`;
@@ -394,7 +355,7 @@ function taskLines({ state, limit }: BriefingFacts, survey: Survey, next: Task |
 
 function factLines({ state, now, limit }: BriefingFacts): Lines {
   const facts = confirmedFacts(state.facts.values(), now).reverse();
-  return Lines.of(facts, ({ key, value, source }) => {
+  return linesOf(facts, ({ key, value, source }) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return `FACT ${quotedName(key, limit)} = ${quoted(text, limit)} from ${quoted(source, limit / 2)}`;
   });
@@ -402,30 +363,25 @@ function factLines({ state, now, limit }: BriefingFacts): Lines {
 
 function questionLines({ state, limit }: BriefingFacts): Lines {
   const open = [...state.questions.values()].filter(({ answer }) => answer === null);
-  return Lines.of(
-    open,
-    ({ id, text, by }) => `OPEN QUESTION ${id} by ${quotedName(by.name, limit)}: ${quoted(text, limit)}`,
-  );
+  return linesOf(open, ({ id, text, by }) => {
+    return `OPEN QUESTION ${id} by ${quotedName(by.name, limit)}: ${quoted(text, limit)}`;
+  });
 }
 
 function implementationLines({ state, limit }: BriefingFacts): Lines {
-  return Lines.of([...state.implementations].reverse(), ({ text }) => `BUILT ${quoted(text, limit)}`);
+  return linesOf([...state.implementations].reverse(), ({ text }) => `BUILT ${quoted(text, limit)}`);
 }
 
 // ── Sessions ──
 
-/** Session lines per briefing; further sessions are only counted. */
+/** Further sessions are only counted. */
 const SESSION_LINES = 3;
 
 /**
  * The last hand-off comes first: it holds until another one replaces it. Then the other sessions that are
- * active or left something behind, latest first. A session that was started and ended without work is left
- * out.
+ * active or left something behind, latest first.
  */
-function sessionLines({ state, now, limit, reader }: BriefingFacts): {
-  readonly lines: readonly string[];
-  readonly hidden: number;
-} {
+function sessionLines({ state, now, limit, reader }: BriefingFacts): { lines: string[]; hidden: number } {
   const isAuthor = authorsOf(state);
   const listed = [...state.history.values()]
     .filter((entry) => (entry.status === "active" ? entry.id !== reader : hasWorked(entry, isAuthor)))
@@ -482,10 +438,9 @@ function authorsOf(state: GoalState): IsAuthor {
     if (times) times.push(at);
     else timesByName.set(name, [at]);
   };
-  for (const { by, at } of state.decisions.values()) add(by, at);
-  for (const { by, at } of state.facts.values()) add(by, at);
-  for (const { by, at } of state.questions.values()) add(by, at);
-  for (const { by, at } of state.implementations) add(by, at);
+  const { decisions, facts, questions, implementations } = state;
+  for (const notes of [decisions.values(), facts.values(), questions.values(), implementations])
+    for (const { by, at } of notes) add(by, at);
   for (const { by, reportedAt } of state.blockers.values()) add(by, reportedAt);
   return ({ id, agent, startedAt, endedAt }) => {
     if (sessions.has(id)) return true;
@@ -505,15 +460,12 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorab
 
 const ALPHANUMERIC = /[A-Za-z0-9 ]+/g;
 const ASCII = /[\0-\x7f]+/g;
-/**
- * Text that needs no escaping: printable ASCII without quotes, backslashes, angle brackets and outer spaces.
- */
+/** Needs no escaping: printable ASCII without quotes, backslashes, angle brackets and outer spaces. */
 const SAFE = /^(?! )[ !#-;=?-[\]-~]*(?<! )$/;
 
 /**
- * A safe estimate of tokens. About four characters of English make a token, so letters, digits and spaces
- * count a quarter, other ASCII characters half. Every other UTF-16 unit counts as one: most tokenizers split
- * those further.
+ * A safe estimate of tokens: letters, digits and spaces count a quarter, as in English, other ASCII characters
+ * half, and every other UTF-16 unit one, since most tokenizers split those further.
  */
 export function estimateTokens(text: string): number {
   // A cold process runs regular expressions many times faster than a loop over characters.
@@ -522,7 +474,6 @@ export function estimateTokens(text: string): number {
   return Math.ceil((text.length + marks.length + 2 * wide) / 4);
 }
 
-/** The estimate for one UTF-16 unit, in quarters of a token. */
 function quartersOf(unit: number): number {
   const isAlphanumeric =
     unit === 32 || (unit >= 48 && unit <= 57) || (unit >= 65 && unit <= 90) || (unit >= 97 && unit <= 122);

@@ -40,7 +40,6 @@ export function isForeign(state: GoalState, claim: TaskClaim | null): boolean {
   return state.origins.has(claim?.uid ?? "");
 }
 
-/** Whether the claim was made under this store's lease with that token. */
 export function isUnder(state: GoalState, claim: TaskClaim | null, token: number): boolean {
   return claim?.token === token && !isForeign(state, claim);
 }
@@ -121,13 +120,11 @@ function heldByAnother(state: GoalState, by: Actor, { id }: Task, claim: TaskCla
     : lost(`${holder}, not by ${by.name}`, `Only its holder can continue it. ${later}`);
 }
 
-/** The task that the caller claimed under that id before a merge gave it another one. */
 function claimedAs(state: GoalState, { task: name, token }: ClaimProof): Task | undefined {
   if (token === undefined || state.merges.length === 0) return undefined;
   return [...state.tasks.values()].find(({ claim }) => claim?.as === name && isUnder(state, claim, token));
 }
 
-/** The field by which an event names the claim it was done under. */
 function under({ uid }: TaskClaim): { claim?: string } {
   return uid === null ? {} : { claim: uid };
 }

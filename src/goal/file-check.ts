@@ -4,9 +4,8 @@
  * Paths come from the log, so they are not trusted. Each must stay below the root, also after following
  * links; a path that leads outside is never opened and counts as drifted.
  *
- * The calls are synchronous, because a cold hook pays more for a thread pool and promises than for the files.
- * Without a budget, the loop yields between files and streams large ones, so that a server keeps renewing its
- * leases.
+ * The calls are synchronous: a cold hook pays more for a thread pool and promises than for the files. Without
+ * a budget, the loop yields between files, so that a server keeps renewing its leases.
  */
 
 import { createHash } from "node:crypto";
@@ -33,7 +32,6 @@ export interface FileReport {
 
 interface RecordedFile {
   readonly path: string;
-  /** Null: recorded as deleted. */
   readonly hash: string | null;
   readonly examinedAt?: number | null;
   readonly modifiedAt?: number | null;
@@ -122,7 +120,6 @@ class Disk {
     }
   }
 
-  /** Resolves the folder, and the file itself only where it is a link. */
   private realPath(path: string): string {
     const full = join(this.base, path);
     const folder = dirname(full);

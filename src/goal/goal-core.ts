@@ -5,8 +5,7 @@
  *                              ▲                            │
  *                              └── another writer was faster ┘
  *
- * `Goal` is the class that users see; projections, operations and the supervisor reach this one by
- * `goalCore(goal)`.
+ * Projections, operations and the supervisor reach it by `goalCore(goal)`.
  */
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
@@ -28,7 +27,6 @@ export interface GoalParts {
   readonly log: Log<GoalState>;
   readonly id: string;
   readonly by: Actor;
-  /** The folder that recorded paths are relative to. */
   readonly root: string | null;
 }
 
@@ -69,12 +67,10 @@ export class GoalCore {
     return taskOf(this.state, id);
   }
 
-  /** Every event up to now, in the form in which copies of the goal exchange them. */
   entries(from?: EntriesFrom): AsyncGenerator<Entry> {
     return entriesOf(this.journal, this.log.stream, this.seq, from);
   }
 
-  /** Merges the events of other copies of the goal. Null: all of them were here already. */
   mergeEntries(by: Actor, entries: readonly Entry[]): Promise<MergeReport | null> {
     return mergeEntries(this.journal, this.log, this.id, by, entries);
   }
@@ -100,7 +96,6 @@ export class GoalCore {
     throw invalid(`goal ${this.id}: by: ${where}: ${issue?.message}`, "Pass `by` as { name, role }.");
   }
 
-  /** Null removes the callbacks. */
   guardWrites(guard: WriteGuard | null): void {
     this.guard = guard;
   }

@@ -30,7 +30,6 @@ export interface MergeReport {
   readonly notApplied: readonly NotApplied[];
 }
 
-/** A position in the log and the reader that has read up to it. */
 export interface EntriesFrom {
   readonly seq: number;
   readonly reader: EntryReader;

@@ -73,7 +73,6 @@ export function block(state: GoalState, by: Actor, input: BlockerInput): Act<str
   return { events, result: id };
 }
 
-/** Records a blocker of a claimed task and puts the task back, in one commit. */
 export function blockClaim(
   state: GoalState,
   by: Actor,
@@ -126,7 +125,6 @@ export function identify(state: GoalState, by: Actor, blocker: string): Act<stri
 export interface BypassInput {
   readonly blocker: string;
   readonly workaround: string;
-  /** Tasks to add, so that the workaround does not stay. */
   readonly followUps?: readonly TaskInput[];
 }
 
@@ -140,7 +138,6 @@ export function bypass(state: GoalState, by: Actor, input: BypassInput): Act<str
 
 export interface Resolved {
   readonly blocker: string;
-  /** Ids of the tasks that are no longer blocked. */
   readonly unblocked: readonly string[];
 }
 

@@ -20,12 +20,8 @@ import { create, type NewGoal } from "./planning-acts.ts";
  * Options of `holdfast.goal(id, options)`.
  *
  * @example
- * const goal = await holdfast.goal("checkout", {
- *   statement: "Ship the new checkout",
- *   phases: ["design", { name: "build", plans: ["backend", "frontend"] }],
- *   by: { name: "claude", role: "worker" },
- *   root: process.cwd(),
- * });
+ * const phases = ["design", { name: "build", plans: ["backend", "frontend"] }];
+ * const goal = await holdfast.goal("checkout", { statement: "Ship the new checkout", phases });
  */
 export interface OpenGoalOptions extends Partial<NewGoal> {
   /** The actor of operations that pass no `by`; by default `{ name: "program", role: "orchestrator" }`. */

@@ -29,7 +29,6 @@ const REVIEW = { ...TASK_PLAN, ...REVIEW_TASK };
 const NAMES_OF_TASKS = namesOfItems(contentOf(REVIEW));
 
 export interface GoalSettings {
-  /** The aim, in a sentence or two. */
   readonly statement: string;
   readonly title?: string | null;
   /** After this long without a change the goal is stale; by default 72 hours. Null: never. */
@@ -83,7 +82,6 @@ export function create(state: GoalState, by: Actor, id: string, input: NewGoal):
   return { events: draft.events, result: true };
 }
 
-/** Phases are addressed by name, in upper or lower case. */
 function rejectDuplicates(goal: string, phases: readonly PhaseInput[]): void {
   const names = phases.map(({ name }) => name.toLowerCase());
   const twice = phases.find((_, index) => names.indexOf(names[index] ?? "") < index);
@@ -142,7 +140,6 @@ export function addTasks(state: GoalState, by: Actor, inputs: readonly TaskInput
   return { events: draft.events, result: ids };
 }
 
-/** Drafts one task, and the first phase if the goal has none. Returns the task's id. */
 export function draftTask(draft: TaskBatch, by: Actor, input: TaskInput): string {
   if (draft.state.phases.length === 0 && input.phase === undefined) {
     draft.add({ type: "phase.added", data: { by, number: 1, name: "implementation" } });
@@ -270,9 +267,8 @@ export function completePhase(state: GoalState, by: Actor, which: number | strin
 }
 
 /**
- * A batch that may add thousands of tasks. Two checks of a new task need all other tasks: in which phase the
- * work is, and whether a task waits for the new one already. Repeated for each task they would make the act
- * quadratic. So the answers are cached until an added task could change them, or another event is drafted.
+ * A batch that may add thousands of tasks. Two checks of a new task need all other tasks, which would make
+ * the act quadratic. So their answers are cached until an added task or another event could change them.
  */
 export class TaskBatch extends DraftBatch {
   private current: { readonly phase: number; readonly hasReady: boolean } | null = null;

@@ -57,7 +57,6 @@ export interface TaskAgent {
 
 export interface TaskContext {
   readonly goal: Goal;
-  /** The state in words, within the run's `briefingTokens`. */
   readonly briefing: string;
   readonly attempt: number;
   /** The claim before this one, with its last note; null for the first attempt. */
@@ -80,9 +79,7 @@ export interface RetryPolicy {
   readonly retryable?: (error: unknown) => boolean;
 }
 
-/** A first run needs none. */
 export interface RunOptions {
-  /** The actor of the run; by default a worker with the agent's name. */
   readonly by?: Actor;
   /** The name of this run in the goal's history, e.g. `"nightly"`. Two live runs cannot share one. */
   readonly session?: string;
@@ -124,7 +121,6 @@ export interface FinalReport {
   readonly progress: Progress;
   readonly state: RunState;
   readonly blockers: readonly { readonly id: string; readonly description: string }[];
-  /** The same report for people. */
   readonly text: string;
 }
 
@@ -440,7 +436,6 @@ async function takeRunLease(goal: Goal, by: Actor, id: string): Promise<Lease | 
   return lease instanceof Lease ? lease : null;
 }
 
-/** Returns the latest run that this call marked. */
 async function markCrashedRuns(goal: Goal, by: Actor, own: string): Promise<string | null> {
   const supervisor: Actor = { name: by.name, role: "supervisor" };
   let latest: string | null = null;

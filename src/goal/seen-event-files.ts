@@ -31,30 +31,26 @@ const FOLD = "event-files@1";
 const SEQ = 0;
 /** The oldest names beyond this are dropped; their files are read again. */
 const MAX_NAMES = 2_000;
-const PAGE = 500;
 
 interface Place {
   readonly store: Store;
   readonly namespace: string;
 }
 
-export interface SavedEvents {
-  readonly files: readonly string[];
-  readonly seq: number;
-  /** The goal's logical clock and revision at `seq`, from which a walk over later events continues. */
-  readonly clock: EntryReader["clock"];
-  readonly revision: number;
-}
-
 export interface SeenFiles {
   readonly own: readonly string[];
   readonly others: readonly string[];
-  readonly saved?: SavedEvents;
+  readonly saved?: {
+    readonly files: readonly string[];
+    readonly seq: number;
+    /** The goal's logical clock and revision at `seq`, from which a walk over later events continues. */
+    readonly clock: EntryReader["clock"];
+    readonly revision: number;
+  };
 }
 
 const NONE: SeenFiles = { own: [], others: [] };
 
-/** The names of the event files below a folder such as `.planning`. */
 export function eventFileNames(folder: string): string[] {
   try {
     return readdirSync(join(folder, EVENTS))
@@ -69,11 +65,9 @@ export function eventFileNames(folder: string): string[] {
 
 export function eventsUnreadable(path: string, cause: unknown): HoldfastError {
   const { code = String(cause) } = cause as NodeJS.ErrnoException;
-  return new HoldfastError("STORE_IO", `${quoteValue(path)} cannot be read (${code})`, {
-    hint: "Check its owner and permissions. The store stays as it is.",
-    cause,
-    data: { path },
-  });
+  const hint = "Check its owner and permissions. The store stays as it is.";
+  const message = `${quoteValue(path)} cannot be read (${code})`;
+  return new HoldfastError("STORE_IO", message, { hint, cause, data: { path } });
 }
 
 /** The files that no goal of the store has merged; with `goal`, without those that it has already read. */
@@ -90,7 +84,7 @@ export async function unseenEventFiles(
   }
   if (names.length === 0) return [];
   const { store, namespace } = place;
-  const asked = { of: "streams", namespace, kind: "goal", limit: PAGE } as const;
+  const asked = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
   for await (const { stream } of everyRow((from) => store.list<"streams">({ ...asked, ...from }))) {
     if (names.length === 0) break;
     names = without(names, (await seenIn(place, stream)).own);
@@ -107,24 +101,14 @@ export async function markEventFilesSeen(place: Place, goal: string, seen: SeenF
   const { store, namespace } = place;
   const stream = streamName("goal", goal);
   const before = await seenIn(place, stream);
-  const { head, state } = (
-    await store.read({ namespace, stream, after: Number.MAX_SAFE_INTEGER - 1, limit: 1 })
-  ).stream;
+  const end = { namespace, stream, after: Number.MAX_SAFE_INTEGER - 1, limit: 1 };
+  const { head, state } = (await store.read(end)).stream;
   if (state !== "live") return;
   const own = union(before.own, seen.own);
   const others = without(union(before.others, seen.others), own);
   const payload = JSON.stringify({ own, others, saved: seen.saved ?? before.saved });
-  const { generation } = head;
-  await store.put({
-    of: "snapshot",
-    namespace,
-    stream,
-    generation,
-    seq: SEQ,
-    fold: FOLD,
-    payload,
-    codec: null,
-  });
+  const at = { namespace, stream, generation: head.generation, seq: SEQ, fold: FOLD };
+  await store.put({ of: "snapshot", ...at, payload, codec: null });
 }
 
 async function seenIn({ store, namespace }: Place, stream: string): Promise<SeenFiles> {

@@ -16,7 +16,6 @@ import type { Act } from "./act.ts";
 export interface StartInput {
   /** The session's name, unique within the goal, e.g. `"claude-2024-01-14"`. */
   readonly session: string;
-  /** By default the actor's name. */
   readonly agent?: string;
   /** The session to continue; by default the latest one that crashed or handed off. Null for none. */
   readonly resumes?: string | null;
@@ -51,7 +50,6 @@ function openingNote(state: GoalState, session: string, left: HistoryEntry | nul
   return `Continuing from ${left.id}: ${left.handoffReason}`.slice(0, 1_000);
 }
 
-/** Whether the note was written by `startSession` itself. */
 export function isOpeningNote(note: string, { resumes }: HistoryEntry): boolean {
   if (note === OWN_CRASH) return true;
   return note === `Resuming from ${resumes} crash` || note.startsWith(`Continuing from ${resumes}: `);
@@ -114,7 +112,6 @@ export function endSession(
 export interface HandoffInput extends EndInput {
   /** Why the session stops, e.g. `context is full`. */
   readonly reason: string;
-  /** The next action: a task id or free text. */
   readonly next?: string | NextInput | null;
 }
 

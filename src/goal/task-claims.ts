@@ -43,12 +43,8 @@ export interface ClaimOptions {
   readonly session?: string | null;
   /** How long to wait for a task that another agent holds; by default not at all. */
   readonly waitMs?: number;
-  /**
-   * For a process that ends after the claim, such as a command: the lease outlives it and lasts this long
-   * after each write, by default 30 minutes. Example: `{ forMs: 60_000 }`.
-   */
+  /** The lease outlives this process and lasts `forMs` after each write, by default 30 minutes. */
   readonly detached?: boolean | { readonly forMs: number };
-  /** Aborts the wait. */
   readonly signal?: AbortSignal;
 }
 
@@ -132,7 +128,6 @@ export class Claim {
   }
 }
 
-/** The claims of one open goal: those it made itself, and those of holders that may be gone. */
 export class TaskClaims {
   private readonly core: GoalCore;
   private readonly leases: TaskLeases;
@@ -216,10 +211,7 @@ export class TaskClaims {
     return core.task(id);
   }
 
-  /**
-   * Puts back the tasks whose holder is gone, one commit each, and marks their sessions as crashed. Returns
-   * only the claims that this call put back: each death is reported by one process.
-   */
+  /** Puts back the tasks whose holder is gone. Returns only those of this call: each death counts once. */
   async resetLost(by: Actor, options: LostOptions): Promise<LostClaim[]> {
     const { core } = this;
     const others = claimedTasks(core.state).filter(({ id }) => !this.held.has(id) && id !== options.except);
@@ -274,7 +266,6 @@ export class TaskClaims {
     }
   }
 
-  /** Releases the leases of tasks whose claim has just ended. */
   async releaseLeases(tasks: readonly Task[]): Promise<void> {
     const { core } = this;
     for (const { id, claim } of tasks) {
@@ -336,14 +327,12 @@ export interface LostClaim {
   readonly task: string;
   readonly session: string | null;
   readonly agent: string;
-  /** Its last progress note. */
   readonly note: string | null;
   readonly why: string;
 }
 
 interface Suspect extends LostClaim {
   readonly token: number;
-  /** Its lease is live and has to be taken from it. */
   readonly isAlive: boolean;
 }
 

@@ -23,7 +23,6 @@ export interface TaskLease {
   readonly guard: Guard;
   /** Aborts when another owner has the lease. A detached lease notices that only at its next write. */
   readonly lost: AbortSignal;
-  /** Renews the lease; false when it is no longer ours. */
   confirm(): Promise<boolean>;
   release(): Promise<void>;
 }
@@ -67,7 +66,6 @@ export class TaskLeases {
     return this.takeDetached(name, this.journal.newId(), by, this.journal.leases.ttlMs, evict);
   }
 
-  /** All leases of the goal: those of its tasks and of its runs. */
   list(): Promise<LeaseRow[]> {
     const prefix = leaseName(this.goal, "");
     return allRows((from) => this.journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from }));

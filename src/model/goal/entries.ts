@@ -53,7 +53,6 @@ export function compareEntries(a: Entry, b: Entry): number {
   return a.t - b.t || a.c - b.c || (a.uid < b.uid ? -1 : Number(a.uid > b.uid));
 }
 
-/** The uid of an event that was written without one. */
 export function derivedUid(place: number, at: number, data: unknown): string {
   return sha256(JSON.stringify([place, at, data])).slice(0, 20);
 }
@@ -91,7 +90,6 @@ export class EventIds {
 }
 
 type Data = Readonly<Record<string, unknown>>;
-/** The events that make an item with an id, and the prefix of that id. */
 const SERIES = {
   "task.added": "T",
   "decision.made": "D",
@@ -169,7 +167,6 @@ export class EntryReader {
     this.revision = from?.revision ?? 0;
   }
 
-  /** The entries of one stored event: itself, or those that a merge added. */
   next(stored: Event): readonly Entry[] {
     const whole = stored.data as Record<string, Json>;
     if (stored.type === MERGED) {
@@ -203,7 +200,6 @@ export const MERGED = "goal.merged";
 /** The event that makes an id final that a merge gave to an item. */
 export const RENUMBERED = "item.renumbered";
 
-/** The part of a `GoalDelta` that a reader of entries needs. */
 interface LineageDelta {
   readonly maps: { readonly names?: MapDelta; readonly aliases?: MapDelta };
   readonly values: { readonly clock?: Clock; readonly revision?: number };

@@ -81,7 +81,6 @@ function shapeOf<Table extends RecordTable>(table: Table): Shape<Table> {
   return Object.fromEntries(shape) as Shape<Table>;
 }
 
-/** The schemas of the fields that an author gives. */
 function contentShape<Table extends RecordTable>(table: Table): Shape<ContentOf<Table>> {
   return shapeOf(contentOf(table) as ContentOf<Table> & RecordTable) as Shape<ContentOf<Table>>;
 }
@@ -110,7 +109,6 @@ const settings = () => ({
 /** On events under a claim: the event that made it. Its token means nothing to other copies of the goal. */
 const claimed = { task: taskId, token: whole, claim: eventUid.optional() };
 
-/** A schema with these fields beside `stamp`. */
 const stamped = <Shape extends z.ZodRawShape>(shape: () => Shape) =>
   lazySchema(() => z.strictObject({ ...stamp, ...shape() }));
 
@@ -147,7 +145,6 @@ const entry = z.lazy(() =>
   }),
 );
 
-/** One event of another copy, as an event file holds it. */
 export const entrySchema: z.ZodType<Entry> = entry;
 
 export const eventSchemas = {
@@ -254,5 +251,4 @@ export const eventSchemas = {
 
 export type GoalEventType = keyof typeof eventSchemas;
 
-/** The data of an event of this type. */
 export type EventData<Type extends GoalEventType> = DataOf<(typeof eventSchemas)[Type]>;

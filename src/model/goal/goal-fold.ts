@@ -22,7 +22,7 @@ import {
 } from "./goal-state.ts";
 import { applyGoalDelta } from "./merge.ts";
 import { boundedMerges, withoutNotes } from "./merge-notes.ts";
-import type { Blocker, BlockerAct, FileAct, HistoryEntry } from "./notes.ts";
+import type { Blocker, BlockerAct, FileAct, FileRecord, HistoryEntry } from "./notes.ts";
 import { nextBlockerStatus } from "./notes.ts";
 import { contentOf, GOAL_FOLD_VERSION, initialOf, type RecordOf } from "./record-table.ts";
 import type { Actor } from "./roles.ts";
@@ -196,24 +196,12 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
     useNumber(state, "D", content.id);
     state.decisions.set(content.id, { ...content, supersededBy: null, at, seq, revision: seq });
   },
-  "blocker.reported": (state, { id, description, affects, by, reportedAt }, { seq, at }) => {
+  "blocker.reported": (state, { id, description, affects, by, ...data }, { seq, at }) => {
+    const { reportedAt = at } = data;
     useNumber(state, "B", id);
-    state.blockers.set(id, {
-      id,
-      status: "new",
-      description,
-      affects,
-      by,
-      reportedAt: reportedAt ?? at,
-      identifiedAt: null,
-      bypassedAt: null,
-      resolvedAt: null,
-      workaround: null,
-      followUps: [],
-      resolution: null,
-      seq,
-      revision: seq,
-    });
+    const times = { reportedAt, identifiedAt: null, bypassedAt: null, resolvedAt: null };
+    const outcome = { workaround: null, followUps: [], resolution: null, seq, revision: seq };
+    state.blockers.set(id, { id, status: "new", description, affects, by, ...times, ...outcome });
   },
   "blocker.identified": (state, { blocker }, { seq, at }) => {
     moveBlocker(state, blocker, "identify", { identifiedAt: at, revision: seq });
@@ -327,7 +315,6 @@ function checkpointSpec(type: string): CheckpointSpec<never> | undefined {
   return Object.hasOwn(CHECKPOINTS, type) ? CHECKPOINTS[type as GoalEventType] : undefined;
 }
 
-/** Null: the event is no checkpoint. */
 export function checkpointOf(stored: Event, seq: number): GoalCheckpoint | null {
   const spec = checkpointSpec(stored.type);
   return spec ? { kind: spec.kind, about: spec.about(stored.data as never), seq, at: stored.at } : null;
@@ -355,7 +342,6 @@ function withBookkeeping(type: string, effect: Effect<never>): Effect<{ by: Acto
   };
 }
 
-/** All that a reader of goals needs. */
 export const goalFold: FoldKind<GoalState> = {
   kind: "goal",
   foldVersion: GOAL_FOLD_VERSION,
@@ -371,7 +357,6 @@ export const goalFold: FoldKind<GoalState> = {
 
 // ── Tasks and phases ──
 
-/** A change of a task that leaves its id and kind alone. */
 type Change = Partial<Omit<Task, "id" | "kind">>;
 
 const BUILD_CONTENT = Object.entries({ ...contentOf(TASK_PLAN), ...contentOf(BUILD_TASK) });
@@ -478,7 +463,6 @@ function idTaken(state: GoalState, id: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", message, { hint: LEAVE_IT, data: { goal: state.id, id } });
 }
 
-/** The number of this id is not given again. */
 function useNumber(state: GoalState, series: Series, id: string): void {
   state.given = { ...state.given, [series]: Math.max(state.given[series], idNumber(id)) };
 }
@@ -503,27 +487,16 @@ function moveBlocker(state: GoalState, id: string, act: BlockerAct, change: Part
 /** The hash is that of the last read or change: a resume compares the file with what an agent last saw. */
 function recordFile(
   state: GoalState,
-  seen: {
-    readonly path: string;
-    readonly hash: string | null;
-    readonly act: FileAct;
-    readonly task: string | null;
-    readonly session: string | null;
-    readonly by: Actor;
-    readonly at: number;
-  },
+  seen: Omit<FileRecord, "examinedAt" | "modifiedAt"> & { readonly act: FileAct; readonly at: number },
 ): void {
-  const old = state.files.get(seen.path);
-  const isRead = seen.act === "examined";
-  state.files.set(seen.path, {
-    path: seen.path,
-    hash: seen.hash,
-    examinedAt: isRead ? seen.at : (old?.examinedAt ?? null),
-    modifiedAt: isRead ? (old?.modifiedAt ?? null) : seen.at,
-    task: seen.task ?? old?.task ?? null,
-    session: isRead ? (old?.session ?? seen.session) : seen.session,
-    by: seen.by,
-  });
+  const { path, hash, by, act, at } = seen;
+  const old = state.files.get(path);
+  const isRead = act === "examined";
+  const examinedAt = isRead ? at : (old?.examinedAt ?? null);
+  const modifiedAt = isRead ? (old?.modifiedAt ?? null) : at;
+  const task = seen.task ?? old?.task ?? null;
+  const session = isRead ? (old?.session ?? seen.session) : seen.session;
+  state.files.set(path, { path, hash, examinedAt, modifiedAt, task, session, by });
 }
 
 type SessionChange = Partial<HistoryEntry>;

@@ -35,7 +35,6 @@ const goalEvents = Object.fromEntries(
   }),
 ) as unknown as GoalEvents;
 
-/** Any event before it is written, or that of one type. */
 export type GoalDraft<Type extends keyof GoalEvents = keyof GoalEvents> = Extract<
   DraftOf<GoalEvents>,
   { readonly type: Type }

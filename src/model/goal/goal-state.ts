@@ -40,7 +40,6 @@ export interface GoalPhase {
 
 export type CheckpointKind = "task_completed" | "phase_changed" | "significant_finding" | "error_occurred";
 
-/** An event from which a run resumes. */
 export interface GoalCheckpoint {
   readonly kind: CheckpointKind;
   readonly about: string;
@@ -54,18 +53,13 @@ export interface GoalState {
   title: string | null;
   createdAt: number;
   updatedAt: number;
-  /** When a person last wrote; agents hold back their writes for a moment. */
-  humanAt: number | null;
-  /** Null: never stale. */
+  humanAt: number | null; // When a person last wrote; agents hold back their writes for a moment.
   ttlMs: number | null;
   verification: Verification;
-  /** Failures after which a retryable task counts as failed for good. */
   maxAttempts: number;
   phases: readonly GoalPhase[];
-  /** The last event that changed the phases or their plans. */
   phasesRevision: number;
-  /** The phase that was moved to last; it is the current one while it has work to do. */
-  focus: number | null;
+  focus: number | null; // The phase that was moved to last; it is the current one while it has work to do.
   tasks: Map<string, Task>;
   aliases: Map<string, string>;
   facts: Map<string, Fact>;
@@ -82,17 +76,13 @@ export interface GoalState {
   given: { readonly T: number; readonly D: number; readonly B: number; readonly Q: number };
   /** How many events the goal has, merged ones included: equal in all copies that have the same events. */
   revision: number;
-  /** The clock of the latest event in merge order. */
   clock: Clock;
-  /** `T-014`, `P2`, `P2.1` → the uid of the event that made it. */
-  names: Map<string, string>;
+  names: Map<string, string>; // `T-014`, `P2`, `P2.1` → the uid of the event that made it.
   known: EventIds;
-  /** The uids of events that other copies wrote. */
   origins: Set<string>;
   /** Ids that a merge gave and no event has made final yet. */
   unsettled: readonly { readonly uid: string; readonly name: string }[];
   merges: readonly Merge[];
-  /** The last applied edit of each rendered file. */
   edits: Map<string, TakenEdit>;
 }
 
@@ -149,7 +139,6 @@ const RECORD_MAPS = Object.keys(RECORD_KEYS) as (keyof typeof RECORD_KEYS)[];
 const NAME_MAPS = ["aliases", "names"] as const satisfies readonly (keyof GoalState)[];
 export const GOAL_MAPS = [...RECORD_MAPS, ...NAME_MAPS] as const;
 
-/** A copy to apply events to, without touching `state`. */
 export function branchGoal(state: GoalState): GoalState {
   const branch = { ...state, known: state.known.branch(), origins: new Set(state.origins) };
   const maps = branch as unknown as Record<string, Map<string, unknown>>;
@@ -228,7 +217,6 @@ function absent(state: GoalState, what: string, id: string | number, hint: strin
   });
 }
 
-/** The age of the state, and whether it is beyond the time to live. */
 export function staleness(state: GoalState, now: number): { stale: boolean; ageMs: number } {
   const ageMs = Math.max(0, now - state.updatedAt);
   return { stale: state.ttlMs !== null && ageMs > state.ttlMs, ageMs };

@@ -1,9 +1,6 @@
 /**
- * Notes on work that a merge renumbered or did not apply. They are part of the log, so that every later
- * reader gets them, not only the process that merged.
- *
- * Notes belong to one copy: they name items by the ids that this copy knew. A copy that begins with the
- * merged events has none.
+ * Notes on work that a merge renumbered or did not apply, for every later reader of the log. They belong to
+ * one copy: they name items by the ids that this copy knew.
  */
 
 /** An item that got another id, because two copies had given the same one. */
@@ -30,13 +27,11 @@ export type MergeNote =
   | ({ readonly kind: "renumbered" } & Renumbered)
   | (Pick<NotApplied, "item" | "title" | "by" | "why"> & {
       readonly kind: "not applied";
-      /** The types of the events, each once. */
       readonly what: readonly string[];
       /** The events: a later merge may bring what they lacked, which makes the note outdated. */
       readonly uids?: readonly string[];
     });
 
-/** A merge in a log: its position, and the goal's revision after it. */
 export interface Merge {
   readonly seq: number;
   readonly revision: number;
@@ -50,7 +45,6 @@ const UIDS_PER_NOTE = 100;
 /** Older notes are no news: after so long an agent reads the goal from the start anyway. */
 export const MERGE_NEWS_MS = 72 * 3_600_000;
 
-/** The first line of a text, at most so long. */
 export function firstLine(text: string, limit: number): string {
   const line = text.split("\n", 1)[0] ?? "";
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
@@ -118,7 +112,6 @@ export function notesNaming(merges: readonly Merge[], uids: ReadonlySet<string>)
   return new Set(named.filter((each) => each.some((uid) => uids.has(uid))).flat());
 }
 
-/** The merges without notes on these events. */
 export function withoutNotes(merges: readonly Merge[], uids: readonly string[]): readonly Merge[] {
   const gone = new Set(uids);
   const isGone = (note: MergeNote): boolean => eventsOf(note).some((uid) => gone.has(uid));

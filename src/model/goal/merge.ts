@@ -4,17 +4,16 @@
  *     entries of every copy ──sort──▶ merge order ──rename, apply──▶ one state
  *                                                      └──rejected by the tables──▶ not applied, and reported
  *
- * The state is a pure function of the set of entries: copies with the same entries have the same state, in
- * whatever order the entries arrived. A log gets it as one event, `goal.merged`, with the new entries and the
- * difference to the state before. One commit writes both, so a crash leaves all of it or nothing.
+ * The state is a pure function of the set of entries, in whatever order they arrived. A log gets it as one
+ * event, `goal.merged`, with the new entries and the difference to the state before: a crash leaves all or
+ * nothing.
  *
  * Ids: the first item in merge order keeps its id. A later one that got the same id in another copy gets the
  * next free number, and the alias `T-014~3f9ac1`, after its uid. The next write of any copy makes the new id
  * final (`item.renumbered`), before the number could be given again; until then the next merge may change it.
  * Phases and plans are numbered in merge order.
  *
- * An entry may be rejected although its writer did nothing wrong: two copies claimed T-003 at once, and one
- * of them comes second. It stays among the entries and is reported.
+ * An entry may be rejected although its writer did nothing wrong: two copies claimed T-003 at once.
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -66,7 +65,6 @@ export function foldEntries(
   return { state, renumbered: ids.renumbered, notApplied };
 }
 
-/** The alias of an item that a merge renumbered: `T-014~3f9ac1`. */
 export function aliasOf(was: string, uid: string): string {
   return `${was}~${uid.slice(0, 6)}`;
 }
@@ -143,7 +141,6 @@ class IdAssignment {
     this.renumbered.push({ was, now, alias, title: titleOf(data) ?? "" });
   }
 
-  /** The item and author of a rejected entry. */
   describe(state: GoalState, { refs, data }: Entry): Pick<NotApplied, "item" | "title" | "by"> {
     const name = String(data["task"] ?? data["blocker"] ?? data["question"] ?? data["supersedes"] ?? "");
     const item = this.names.get(refs[name] ?? "") ?? null;
@@ -152,7 +149,6 @@ class IdAssignment {
     return { item, title: title && short(title), by };
   }
 
-  /** The id of a rejected item is not given again. */
   skip(state: GoalState, { uid, type }: Entry): void {
     const series = seriesOf(type);
     const number = idNumber(this.numbers.get(uid) ?? "");

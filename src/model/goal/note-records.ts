@@ -15,7 +15,6 @@ export const DECISION = {
   id: { type: "decisionId" },
   date: { type: "day", content: true },
   type: { type: DECISION_TYPES, content: true },
-  /** The problem that needed a decision. */
   context: { type: "text", content: true, section: "Context" },
   decision: { type: "text", content: true, section: "Decision" },
   reason: { type: "text", content: true, section: "Reason" },
@@ -56,14 +55,12 @@ export const BLOCKER = {
 export const FACT = {
   key: { type: "line", content: true, file: false },
   value: { type: "json", content: true, optional: true },
-  /** Its origin: a command, a file, a person. */
   source: { type: "text", content: true },
   expiresAt: { type: "time", nullable: true, content: true },
   by: { type: "actor", optional: true },
   at: { type: "time", optional: true },
 } as const satisfies RecordTable;
 
-/** A file as it was when an agent last read or changed it. */
 export const FILE = {
   path: { type: "path" },
   /** SHA-256 of its content; null when it is meant to be gone. */
@@ -99,18 +96,14 @@ export const NEXT_ACTION = {
   at: { type: "time" },
 } as const satisfies RecordTable;
 
-/** One agent's stretch of work on the goal. */
 export const HISTORY_ENTRY = {
   id: { type: "sessionId", view: "session" },
   agent: { type: "line" },
   status: { type: ["active", "ended", "crashed"] },
   startedAt: { type: "time", file: "started" },
   endedAt: { type: "time", nullable: true, file: "ended" },
-  /** Share of the context window. */
   contextUsage: { type: "share", nullable: true },
-  /** How often it was started again under the same name. */
   restarts: { type: "whole", view: false },
-  /** The session whose work it took up. */
   resumes: { type: "session", nullable: true, view: false },
   /** The task it has, or had when it ended; kept after a crash for the next session. */
   workingOn: { type: "line", nullable: true },

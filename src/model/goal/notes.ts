@@ -60,11 +60,9 @@ export interface DecisionQuery {
   readonly type?: DecisionType;
   /** Decisions that name this file, or a folder above it. */
   readonly file?: string;
-  /** Also decisions that were replaced. */
   readonly superseded?: boolean;
 }
 
-/** The matching decisions, latest first. */
 export function searchDecisions(
   decisions: Iterable<DecisionRecord>,
   query: DecisionQuery = {},
@@ -117,7 +115,6 @@ export function isRelativePath(path: string): boolean {
 export interface TakenEdit {
   readonly file: string;
   readonly hash: string;
-  /** When the person saved the file. */
   readonly editedAt: number;
   readonly by: Actor;
   readonly at: number;

@@ -108,7 +108,6 @@ export function nextTaskOf(state: GoalState, survey: Survey = surveyGoal(state))
 }
 
 export interface NextTasks {
-  /** The tasks to claim now, best first. */
   readonly tasks: readonly Task[];
   /**
    * | outlook     | meaning                                                       |
@@ -121,7 +120,6 @@ export interface NextTasks {
    * | `done`      | every phase is completed                                      |
    */
   readonly outlook: "ready" | "waiting" | "blocked" | "stuck" | "unplanned" | "done";
-  /** The reason in one sentence. */
   readonly why: string;
 }
 
@@ -182,7 +180,6 @@ export interface RunState {
   readonly lastSuccessfulOp: string | null;
 }
 
-/** `now` decides which facts have expired. */
 export function runStateOf(state: GoalState, now: number, survey: Survey = surveyGoal(state)): RunState {
   const tasks = [...state.tasks.values()].sort(compareTasks);
   const failed = tasks.filter(({ status }) => status === "failed");

@@ -3,9 +3,8 @@
  *
  * - A task is startable when its dependencies are finished, the tasks it reviews are at least submitted, and
  *   all earlier waves of its plan are finished.
- * - A task is movable when it can be finished. `findReadiness` simulates that: it finishes whatever can be
- *   finished until nothing more can. The rest is stuck: blocked, failed for good, behind such a task, or in a
- *   cycle.
+ * - A task is movable when it can be finished. `findReadiness` finishes whatever can be finished until nothing
+ *   more can. The rest is stuck: blocked, failed for good, behind such a task, or in a cycle.
  *
  * Linear in tasks and dependencies.
  */
@@ -19,7 +18,6 @@ export function isUnderWay(task: Task): boolean {
   return task.status === "in_progress" || task.status === "submitted";
 }
 
-/** Neither finished nor failed for good. */
 export function isRemaining(state: GoalState, task: Task): boolean {
   return !isFinished(task) && !isFailedForGood(task, state.maxAttempts);
 }
@@ -37,11 +35,9 @@ function prerequisites(state: GoalState, task: Task): readonly string[] {
   return [...waits, ...task.reviews.filter((id) => isUnfinished(id) && !isSubmitted(id))];
 }
 
-/** The tasks of one plan, by wave. */
 interface Lane {
   readonly waves: readonly number[];
   readonly byWave: ReadonlyMap<number, readonly Task[]>;
-  /** Unfinished tasks of each wave. */
   readonly unfinished: Map<number, number>;
   /** Index of the first wave that has unfinished tasks. */
   reached: number;

@@ -22,39 +22,26 @@ export const GOAL_FOLD_VERSION = 4;
 
 /** The kinds of values, and their types in the state. Each has a line in every derivation. */
 export interface Values {
-  /** One line, at most 500 characters. */
-  line: string;
-  /** One character at least. */
-  text: string;
-  /** May be empty: what a command printed. */
-  output: string;
-  /** A calendar day, `2024-01-15`. */
-  day: string;
-  /** 1, 2, 3 … */
-  ordinal: number;
-  /** 0, 1, 2 …; a file leaves out 0. */
-  count: number;
-  /** 0, 1, 2 … */
-  whole: number;
+  line: string; // One line, at most 500 characters.
+  text: string; // One character at least.
+  output: string; // May be empty: what a command printed.
+  day: string; // A calendar day, `2024-01-15`.
+  ordinal: number; // 1, 2, 3 …
+  count: number; // 0, 1, 2 …; a file leaves out 0.
+  whole: number; // 0, 1, 2 …
   integer: number;
-  /** A part of a whole, 0 to 1. */
-  share: number;
+  share: number; // A part of a whole, 0 to 1.
   flag: boolean;
-  /** Milliseconds since 1970; ISO 8601 in files and answers. */
-  time: number;
-  /** A path below the root. */
-  path: string;
-  /** SHA-256 in hex. */
-  hash: string;
+  time: number; // Milliseconds since 1970; ISO 8601 in files and answers.
+  path: string; // A path below the root.
+  hash: string; // SHA-256 in hex.
   taskId: string;
   decisionId: string;
   blockerId: string;
   questionId: string;
-  /** The name that a session of the history has, and a reference to one. */
-  sessionId: string;
-  session: string;
-  /** The id by which every copy of the goal knows an event. */
-  eventUid: string;
+  sessionId: string; // The name of a session of the history.
+  session: string; // A reference to one.
+  eventUid: string; // The id by which every copy of the goal knows an event.
   actor: Actor;
   json: Json;
 }
@@ -64,26 +51,16 @@ export interface Field {
   /** A kind of value, the words it may be, or the fields of a record inside this one. */
   readonly type: ValueKind | readonly string[] | RecordTable;
   readonly nullable?: true;
-  /** A list of such values. */
   readonly many?: true;
-  /** The least number of items in the list. */
   readonly atLeast?: number;
-  /** An author gives the value: it is part of the input and of the event, and a hand edit may change it. */
-  readonly content?: true;
-  /** The value of content that its author leaves out. Otherwise: null if nullable, else an empty list. */
-  readonly initial?: string | number | boolean;
-  /** Found by a survey of the whole goal; not part of the record itself. */
-  readonly surveyed?: true;
-  /** The name in files, if it is not the field's name in snake_case; false: not in files. */
-  readonly file?: string | false;
-  /** A file written by hand may leave it out, although the goal always knows it. */
-  readonly optional?: true;
-  /** Written as a section of a Markdown file, under this heading; a list as `Note 1`, `Note 2` … */
-  readonly section?: string;
-  /** The name in answers of operations, if it is another; false: not in answers. */
-  readonly view?: string | false;
-  /** The members of this record are written among those of the record around it. */
-  readonly flat?: true;
+  readonly content?: true; // Given by an author: part of input and event; a hand edit may change it.
+  readonly initial?: string | number | boolean; // If left out. Otherwise null, or an empty list.
+  readonly surveyed?: true; // Found by a survey of the whole goal; not part of the record itself.
+  readonly file?: string | false; // The name in files, if not its own in snake_case; false: not in files.
+  readonly optional?: true; // A file written by hand may leave it out, although the goal always knows it.
+  readonly section?: string; // Heading of its section in a Markdown file; a list has `Note 1`, `Note 2` …
+  readonly view?: string | false; // The name in answers of operations, if it is another; false: not in answers.
+  readonly flat?: true; // The members of this record are written among those of the record around it.
 }
 
 export interface RecordTable {
@@ -104,7 +81,6 @@ export type ValueOf<Of extends Field> = Of extends { many: true }
     ? One<Of["type"]> | null
     : One<Of["type"]>;
 
-/** The record as the state of a goal holds it. */
 export type RecordOf<Table extends RecordTable> = {
   readonly [Name in keyof Table as Table[Name] extends { surveyed: true } ? never : Name]: ValueOf<
     Table[Name]
@@ -119,7 +95,6 @@ type MayBeLeftOut<Of> = Of extends { nullable: true } | { initial: string | numb
       ? true
       : false;
 
-/** The fields of a table whose values authors give. */
 export type ContentOf<Table extends RecordTable> = {
   readonly [Name in keyof Table as Table[Name] extends { content: true } ? Name : never]: Table[Name];
 };
@@ -164,7 +139,6 @@ export function withInitials(table: RecordTable, input: object): Record<string, 
   return content;
 }
 
-/** The name of a field in files. */
 export function fileName(name: string, { file }: Pick<Field, "file"> = {}): string {
   return file || name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
@@ -172,6 +146,5 @@ export function fileName(name: string, { file }: Pick<Field, "file"> = {}): stri
 /** On most records: when they were made and last changed, as numbers of events. */
 export const EVENTS = {
   seq: { type: "whole", file: false, view: false },
-  /** The last event that changed it. */
   revision: { type: "whole", file: false, view: false },
 } as const satisfies RecordTable;

@@ -88,7 +88,6 @@ export function mayDo(role: GoalRole, operation: GoalOperation, verification?: V
   return (MAY[operation] as readonly GoalRole[]).includes(role);
 }
 
-/** Throws `ROLE_REFUSED`, with the roles that may do it. */
 export function checkRole(by: Actor, operation: GoalOperation, verification: Verification): void {
   if (!mayDo(by.role, operation, verification)) throw refuseRole(by, operation);
 }

@@ -20,7 +20,6 @@ export interface PhaseSummary {
   readonly number: number;
   readonly name: string;
   readonly status: "unplanned" | "open" | "in_progress" | "paused" | "stuck" | "completed";
-  /** All tasks but the dropped ones. */
   readonly tasks: number;
   readonly completed: number;
 }
@@ -30,13 +29,11 @@ export interface Impact {
   /** Tasks that a blocker names, directly or by phase or goal. */
   readonly tasks: readonly string[];
   readonly pausedPhases: readonly number[];
-  /** Nothing can move: ask a person. */
   readonly escalate: boolean;
 }
 
 export interface Survey {
   readonly phases: readonly PhaseSummary[];
-  /** The current phase; null only while there are no phases. */
   readonly current: PhaseSummary | null;
   /** The tasks of the current phase that can be claimed now, best first. */
   readonly ready: readonly Task[];
@@ -66,7 +63,6 @@ export function displayStatus(task: Task, isBlocked: boolean): DisplayStatus {
   return isBlocked && !isFinished(task) ? "blocked" : task.status;
 }
 
-/** The active blockers of each blocked task. */
 export function blockedTasks(
   state: GoalState,
   blockers: readonly Blocker[] = activeBlockers(state),
@@ -120,7 +116,6 @@ export function blockerImpact(state: GoalState, blocker: Blocker): Impact {
   return surveyGoal(state, blocker.status === "active" ? [blocker] : []).impact;
 }
 
-/** Finds the blockers that name a task or phase. */
 class BlockerIndex {
   private readonly whole: string[] = [];
   private readonly phases = new Map<number, string[]>();

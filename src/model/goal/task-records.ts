@@ -4,7 +4,6 @@ import { EVENTS, type RecordTable } from "./record-table.ts";
 
 export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
 
-/** The plan of a task. */
 export const TASK_PLAN = {
   id: { type: "taskId" },
   title: { type: "line", content: true },
@@ -70,11 +69,9 @@ export const EVIDENCE = {
   files: { type: { path: { type: "path" }, hash: { type: "hash", nullable: true } }, many: true },
 } as const satisfies RecordTable;
 
-/** The work on a task. */
 export const TASK_WORK = {
   claim: { type: CLAIM, nullable: true, file: "assigned_to" },
   previous: { type: ENDED_CLAIM, nullable: true },
-  /** How often it was claimed. */
   attempts: { type: "count" },
   /** Failures since it was last retried by decision. */
   failures: { type: "count", view: false },
@@ -107,6 +104,5 @@ export const TASK_WORK = {
   updatedAt: { type: "time", optional: true, view: false },
   doneAt: { type: "time", nullable: true },
   ...EVENTS,
-  /** The event that finished it. */
   endSeq: { type: "whole", nullable: true, file: false, view: false },
 } as const satisfies RecordTable;

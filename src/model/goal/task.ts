@@ -7,8 +7,7 @@
  *      │                   └──fail──▶ failed ──claim, if it can be retried──▶ in_progress
  *      └────────────────retry───────────┘            done, dropped ──reopen──▶ open
  *
- * `blocked` is not a stored status: an unfinished task is displayed as blocked while an active blocker names
- * it, its phase or the goal. So a resolved blocker unblocks its tasks, and the two can never disagree.
+ * `blocked` is not stored: an unfinished task is shown as blocked while an active blocker names it.
  *
  * Invariants: a task has a claim exactly while it is in progress; the claim's token is that of its lease;
  * `doneAt` is set exactly while it is done or dropped.
