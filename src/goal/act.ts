@@ -1,9 +1,7 @@
 /**
  * An act: the decision of one operation on a goal. It is a pure function of the state, and runs again after
- * another writer was faster.
- *
- * All events of an act are one commit. If they build on each other, a `DraftBatch` applies each to a branch
- * of the state, so that the next one sees its effect.
+ * another writer was faster. All events of an act are one commit. If they build on each other, a `DraftBatch`
+ * applies each to a branch of the state, so that the next one sees its effect.
  */
 
 import { randomBytes } from "node:crypto";

@@ -221,7 +221,7 @@ function goalLines({ state, limit }: BriefingFacts, survey: Survey): string[] {
   return [...lines, counts.join(", ")];
 }
 
-function tasksIn(state: GoalState, ...statuses: Task["status"][]): Task[] {
+export function tasksIn(state: GoalState, ...statuses: Task["status"][]): Task[] {
   return [...state.tasks.values()].filter(({ status }) => statuses.includes(status));
 }
 
@@ -252,7 +252,6 @@ function nextLines({ state, now, limit }: BriefingFacts, task: Task | null): str
   return lines;
 }
 
-/** Changes of other copies that are missing here, and work that a merge renumbered or rejected. */
 function mergeLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] {
   const merged = recentMergeNotes(state, now).map((note) => {
     const title = note.title ? ` ${quoted(note.title, limit)}` : "";
@@ -464,8 +463,8 @@ const ASCII = /[\0-\x7f]+/g;
 const SAFE = /^(?! )[ !#-;=?-[\]-~]*(?<! )$/;
 
 /**
- * A safe estimate of tokens: letters, digits and spaces count a quarter, as in English, other ASCII characters
- * half, and every other UTF-16 unit one, since most tokenizers split those further.
+ * A safe estimate: letters, digits and spaces count a quarter of a token, other ASCII characters half, every
+ * other UTF-16 unit one. Most tokenizers split those further.
  */
 export function estimateTokens(text: string): number {
   // A cold process runs regular expressions many times faster than a loop over characters.

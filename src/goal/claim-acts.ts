@@ -134,7 +134,6 @@ export function progress(state: GoalState, by: Actor, proof: ClaimProof, note: s
   return { events: [{ type: "task.progressed", data: { ...data, note } }], result: task, guards };
 }
 
-/** If the goal asks for no verifier, a submitted task is done. */
 export function submit(state: GoalState, by: Actor, proof: ClaimProof, evidence: Evidence): Act<Task> {
   const { task, data, guards } = heldClaim(state, by, proof, "submit");
   const submitted: GoalDraft = { type: "task.submitted", data: { ...data, evidence: evidence as never } };

@@ -123,8 +123,7 @@ function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Ro
 
 function withoutBeginning(id: string, found: string): HoldfastError {
   const what = found === "" ? "its first event is missing" : `they are of goal ${found}`;
-  return new HoldfastError("EVENT_CORRUPT", `goal ${id} cannot be built from these events: ${what}`, {
-    hint: "Fetch the missing files of .planning/events/ from git. Nothing of this goal was merged.",
-    data: { goal: id },
-  });
+  const message = `goal ${id} cannot be built from these events: ${what}`;
+  const hint = "Fetch the missing files of .planning/events/ from git. Nothing of this goal was merged.";
+  return new HoldfastError("EVENT_CORRUPT", message, { hint, data: { goal: id } });
 }

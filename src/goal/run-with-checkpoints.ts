@@ -38,7 +38,7 @@ import { checkpointOf, nextTasks, progressOf, runStateOf, surveyGoal } from "../
 import type { Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
-import { quoted } from "./briefing.ts";
+import { quoted, tasksIn } from "./briefing.ts";
 import { type Goal, goalCore } from "./goal.ts";
 import type { Claim, EvidenceInput } from "./task-claims.ts";
 import { leaseName } from "./task-leases.ts";
@@ -202,10 +202,6 @@ class Run {
     return goalCore(this.goal).journal.now();
   }
 
-  private tasksIn(status: Task["status"]): Task[] {
-    return [...this.goal.state.tasks.values()].filter((task) => task.status === status);
-  }
-
   /** Nothing could be claimed. Null: a backoff or another agent is worth waiting for. */
   private endOfRun(): RunEnd | null {
     const { outlook, why } = nextTasks(this.goal.state);
@@ -216,7 +212,7 @@ class Run {
       const isGivenUp = this.goal.survey().ready.every((task) => this.isRejectedTooOften(task));
       return isGivenUp ? { status: "failed", why: "rejected too often" } : null;
     }
-    return this.tasksIn("in_progress").length > 0 ? null : { status: "waiting", why };
+    return tasksIn(this.goal.state, "in_progress").length > 0 ? null : { status: "waiting", why };
   }
 
   private isRejectedTooOften(task: Task): boolean {
@@ -242,7 +238,7 @@ class Run {
     const due = ready.filter((task) => retryAt(task, this.retry) <= now);
     const isOurs = ({ kind }: Task): boolean => this.by.role !== "verifier" || kind === "review";
     // A task in progress may have lost its process; whether it can be claimed is up to its lease.
-    for (const task of [...this.tasksIn("in_progress"), ...due].filter(isOurs)) {
+    for (const task of [...tasksIn(this.goal.state, "in_progress"), ...due].filter(isOurs)) {
       const claim = await this.tryClaim(task);
       if (claim) {
         await this.workOn(claim);
@@ -303,7 +299,7 @@ class Run {
 
   private async verifyOne(): Promise<boolean> {
     if (!this.agent.verifyTask) return false;
-    const task = this.tasksIn("submitted").find(({ id }) => !this.unverifiable.has(id));
+    const task = tasksIn(this.goal.state, "submitted").find(({ id }) => !this.unverifiable.has(id));
     if (!task?.submission) return false;
     const by: Actor = { name: `${this.by.name}-verifier`, role: "verifier" };
     try {

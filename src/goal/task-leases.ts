@@ -50,7 +50,7 @@ export class TaskLeases {
     if (detachedMs !== undefined) {
       return this.takeDetached(name, `${by.name}#${options.session ?? ""}`, by, detachedMs);
     }
-    const wait = signal ? { label: by.name, waitMs, signal } : { label: by.name, waitMs };
+    const wait = { label: by.name, waitMs, ...(signal && { signal }) };
     // Each claim is an owner of its own: two agents may share a process, and even a handle.
     const lease = await this.journal.leases.take(name, this.journal.newId(), wait);
     if (!(lease instanceof Lease)) throw heldByOther(task, lease, by);
@@ -89,8 +89,8 @@ export class TaskLeases {
     const holder = { owner, label: by.name, host: hostname(), pid: process.pid, ...unknown };
     const request = { act: "take", namespace, name, holder, ttlMs } as const;
     const outcome = await store.lease(evict === undefined ? request : { ...request, evict });
-    if (outcome.outcome === "held")
-      throw heldByOther(name.slice(name.lastIndexOf("/") + 1), outcome.lease, by);
+    const task = name.slice(name.lastIndexOf("/") + 1);
+    if (outcome.outcome === "held") throw heldByOther(task, outcome.lease, by);
     if (outcome.outcome !== "granted") throw new Error(`lease take answered ${outcome.outcome}`);
     const guard = { lease: name, token: outcome.lease.token };
     return {

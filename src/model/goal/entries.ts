@@ -115,13 +115,7 @@ export function madeName(type: string, data: Data): string | null {
 
 /** Fields that hold names, wherever they occur in the data of an event. No other text is a name. */
 const NAME_FIELDS: ReadonlySet<string> = new Set([
-  "task",
-  "tasks",
-  "followUps",
-  "completed",
-  "supersedes",
-  "blocker",
-  "question",
+  ...["task", "tasks", "followUps", "completed", "supersedes", "blocker", "question"],
   ...namesOfItems(contentOf(TASK_PLAN), contentOf(REVIEW_TASK)),
 ]);
 const NAME = /^[TDBQ]-\d{3,}$/;

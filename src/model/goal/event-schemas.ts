@@ -46,7 +46,8 @@ export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role:
 /** On every event: its actor, and the uid by which every copy of the goal knows it. */
 const stamp = { by: bySchema, uid: eventUid.optional() };
 
-const jsonHint = `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash`;
+const elsewhere = "store it as a file or an artifact and keep its path or hash";
+const jsonHint = `must be below ${VALUE_LIMIT} characters: ${elsewhere}`;
 const json = z.json().refine((value) => JSON.stringify(value).length <= VALUE_LIMIT, jsonHint);
 
 const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
@@ -132,7 +133,7 @@ const recordedFile = () =>
       path: ["hash"],
     });
 
-const entry = z.lazy(() =>
+export const entrySchema: z.ZodType<Entry> = z.lazy(() =>
   z.strictObject({
     uid: eventUid,
     t: whole,
@@ -144,8 +145,6 @@ const entry = z.lazy(() =>
     data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
   }),
 );
-
-export const entrySchema: z.ZodType<Entry> = entry;
 
 export const eventSchemas = {
   "goal.created": stamped(() => ({ id: line, ...settings() })),
@@ -241,7 +240,7 @@ export const eventSchemas = {
   [MERGED]: lazySchema(() =>
     z.strictObject({
       by: bySchema,
-      entries: z.array(entry).min(1),
+      entries: z.array(entrySchema).min(1),
       delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
       notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
       outdated: z.array(eventUid).optional(),

@@ -468,9 +468,8 @@ function useNumber(state: GoalState, series: Series, id: string): void {
 }
 
 function count(state: GoalState, { iterations = 0, errors = 0 }): void {
-  const { counters } = state;
-  const sums = { iterations: counters.iterations + iterations, errors: counters.errors + errors };
-  state.counters = { ...counters, ...sums };
+  const { counters: old } = state;
+  state.counters = { ...old, iterations: old.iterations + iterations, errors: old.errors + errors };
 }
 
 function succeed(state: GoalState, what: string, { id: task }: Task, { at }: Place): void {
@@ -501,7 +500,6 @@ function recordFile(
 
 type SessionChange = Partial<HistoryEntry>;
 
-/** Does nothing for a session that the history does not know. */
 function changeSession(state: GoalState, id: string | null, change: SessionChange, { seq }: Place): void {
   const entry = id === null ? undefined : state.history.get(id);
   if (entry) state.history.set(entry.id, { ...entry, ...change, revision: seq });

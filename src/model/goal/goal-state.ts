@@ -124,7 +124,6 @@ export function emptyGoal(): GoalState {
   };
 }
 
-/** The maps of records, and the field of a record that is its key. */
 const RECORD_KEYS = {
   tasks: "id",
   facts: "key",

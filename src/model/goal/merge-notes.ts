@@ -80,7 +80,7 @@ export function mergeNoteText(note: MergeNote): string {
   return `not applied: ${what}${note.item === null ? "" : ` ${note.item}`}${title}${who}: ${note.why}`;
 }
 
-/** A note is obsolete once its task is finished, unless it is on lost work: other work may have finished it. */
+/** Obsolete once its task is finished, unless it is on lost work: other work may have finished the task. */
 export function endsWithItsTask(note: MergeNote): boolean {
   const isLostWork = (type: string): boolean => /^task\.(submitted|accepted|rejected)$/.test(type);
   return note.kind === "renumbered" || !note.what.some(isLostWork);
@@ -120,7 +120,6 @@ export function withoutNotes(merges: readonly Merge[], uids: readonly string[]):
   );
 }
 
-/** Keeps the latest notes, at most `NOTES_KEPT`. */
 export function boundedMerges(merges: readonly Merge[]): readonly Merge[] {
   let left = NOTES_KEPT;
   const bounded = [...merges];

@@ -10,7 +10,6 @@ import { isUnderWay } from "./readiness.ts";
 import { activeBlockers, compareTasks, displayStatus, type Survey, surveyGoal } from "./survey.ts";
 import { type DisplayStatus, isFailedForGood, isFinished, type Task } from "./task.ts";
 
-/** The current phase, plan and wave, and the task that is worked on or comes next. */
 export interface Position {
   readonly phase: number | null;
   readonly phaseName: string | null;

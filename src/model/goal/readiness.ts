@@ -3,8 +3,8 @@
  *
  * - A task is startable when its dependencies are finished, the tasks it reviews are at least submitted, and
  *   all earlier waves of its plan are finished.
- * - A task is movable when it can be finished. `findReadiness` finishes whatever can be finished until nothing
- *   more can. The rest is stuck: blocked, failed for good, behind such a task, or in a cycle.
+ * - A task is movable when it can be finished. `findReadiness` finishes whatever can be finished until
+ *   nothing more can. The rest is stuck: blocked, failed for good, behind such a task, or in a cycle.
  *
  * Linear in tasks and dependencies.
  */

@@ -59,7 +59,7 @@ export interface Field {
   readonly file?: string | false; // The name in files, if not its own in snake_case; false: not in files.
   readonly optional?: true; // A file written by hand may leave it out, although the goal always knows it.
   readonly section?: string; // Heading of its section in a Markdown file; a list has `Note 1`, `Note 2` …
-  readonly view?: string | false; // The name in answers of operations, if it is another; false: not in answers.
+  readonly view?: string | false; // The name in answers, if it is another; false: not in answers.
   readonly flat?: true; // The members of this record are written among those of the record around it.
 }
 

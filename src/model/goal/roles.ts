@@ -99,7 +99,6 @@ export function checkResolving(by: Actor, blocker: { readonly id: string; readon
   throw refuseRole(by, "resolve", `${blocker.id} was reported by ${quoteValue(blocker.by.name)}`, PLANNERS);
 }
 
-/** The role is right, but the work is the actor's own. */
 export function refuseOwnWork(by: Actor, task: string): HoldfastError {
   const { message, data } = refuseRole(by, "verify", `${task} is its own work`);
   return new HoldfastError("ROLE_REFUSED", message, {
@@ -119,8 +118,8 @@ export function refuseRole(
   const roles = [...allowed, "human"];
   const who = `${quoteValue(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}`;
   const what = IN_WORDS[operation] ?? operation.replace(/[A-Z]/, (letter) => ` a ${letter.toLowerCase()}`);
-  const reason = because && `: ${because}`;
-  return new HoldfastError("ROLE_REFUSED", `${who}, may not ${what}${reason}`, {
+  const message = `${who}, may not ${what}${because && `: ${because}`}`;
+  return new HoldfastError("ROLE_REFUSED", message, {
     hint:
       `Leave it to one of these roles: ${roles.join(", ")}. ` +
       "If you act as one of them, pass it: --role on the command line, `by` in code.",

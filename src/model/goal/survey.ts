@@ -171,8 +171,7 @@ function currentPhase(
   working: ReadonlySet<number>,
 ): PhaseSummary | null {
   const focus = phases.find(({ number }) => number === state.focus);
-  const isUsable = focus && (focus.status === "unplanned" || working.has(focus.number));
-  if (isUsable) return focus;
+  if (focus && (focus.status === "unplanned" || working.has(focus.number))) return focus;
   return (
     phases.find(({ number }) => working.has(number)) ??
     (focus?.status === "completed" ? undefined : focus) ??
