@@ -167,9 +167,7 @@ export class Holdfast {
   /** For integrations that define their own kind of stream. */
   readonly journal: Journal;
   private readonly sessionsHeld = new Set<Pick<Session, "close">>();
-  /**
-   * Sessions being opened. `close` ends their wait for a lease, and then closes those that got one anyway.
-   */
+  /** Sessions being opened. `close` ends their wait, and then closes those that got a lease anyway. */
   private readonly sessionsOpening = new Set<Promise<unknown>>();
   private readonly closing = new AbortController();
 

@@ -187,9 +187,7 @@ export type LeaseRequest =
     }
   /** Renews all leases that still have their token, in one round trip. */
   | Readonly<{ act: "renew"; namespace: string; leases: readonly Guard[]; ttlMs: number }>
-  /**
-   * Ends the lease if it still has this token. The token is kept, so that the next owner gets a higher one.
-   */
+  /** Ends the lease if it still has this token, which stays: the next owner gets a higher one. */
   | { readonly act: "release"; readonly namespace: string; readonly lease: Guard };
 
 export type LeaseOutcome =
@@ -310,9 +308,7 @@ export type GetRequest =
       readonly upTo: number;
     };
 
-/**
- * An artifact or a snapshot. `generation` and `seq` are the position of a snapshot, and 0 for an artifact.
- */
+/** An artifact or a snapshot, with the position of the snapshot (0 for an artifact). */
 export interface Blob extends Head {
   readonly payload: Payload;
   readonly codec: string | null;
@@ -343,9 +339,7 @@ export type RemoveOutcome =
   | { readonly outcome: "conflict"; readonly head: Head }
   | { readonly outcome: "fenced"; readonly lease: string; readonly now: LeaseRow | null };
 
-/**
- * A finding of `check`: `{ invariant: "I10", where: "session/alpha at 7", what: "the snapshot is not …" }`.
- */
+/** A finding of `check`: `{ invariant: "I10", where: "session/alpha at 7", what: "the snapshot …" }`. */
 export interface Problem {
   /** The violated invariant (`I2`, `I7`, …), or `medium` for the store's own format. */
   readonly invariant: string;
@@ -359,9 +353,7 @@ export interface WatchRequest {
   readonly stream?: string;
 }
 
-/**
- * The state of a store in a copy; `journal/copy.ts` defines the phases. All but `arrived` refuse every write.
- */
+/** The state of a store in a copy (`journal/copy.ts`). All phases but `arrived` refuse every write. */
 export type Seal = Readonly<Record<"move" | "other", string>> & {
   readonly phase: "leaving" | "left" | "entering" | "arrived";
 };
@@ -419,9 +411,7 @@ export interface Store {
    * await store.list<"streams">({ of: "streams", namespace: "default", kind: "session", limit: 50 });
    */
   list<Of extends keyof ListRows>(request: Extract<ListRequest, { of: Of }>): Promise<Page<ListRows[Of]>>;
-  /**
-   * Stores an artifact or a snapshot durably. An artifact that is put again counts as new for its collection.
-   */
+  /** Stores an artifact or a snapshot durably. An artifact that is put again is young again. */
   put(request: PutRequest): Promise<void>;
   /** Loads an artifact or a snapshot; null if there is none. */
   get(request: GetRequest): Promise<Blob | null>;

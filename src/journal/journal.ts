@@ -217,9 +217,7 @@ export function emitSafely(callback: () => unknown, warn: (error: unknown) => vo
   }
 }
 
-/**
- * Many warnings come from where no caller waits. If `warn` throws, Node gets the warning and the new error.
- */
+/** Often no caller waits. If `warn` throws, Node gets the warning and the new error. */
 function neverThrowing(warn: (error: unknown) => void): (error: unknown) => void {
   return (error) =>
     emitSafely(

@@ -16,9 +16,7 @@ import { holderFor, isProvablyDead } from "./process.ts";
 
 export const DEFAULT_LEASE_MS = 30_000;
 const POLL_MS = 200;
-/**
- * A slow store is given up after this many late answers, and not before this time: brief load is no reason.
- */
+/** A slow store is given up after this many late answers, and not before this time. */
 const SLOW = { answers: 4, ms: 10_000 };
 /** A longer timer fires at once, and a heartbeat without pauses would starve everything else. */
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
@@ -207,9 +205,7 @@ export class LeaseKeeper {
     };
   }
 
-  /**
-   * Whether the last confirmation is recent enough. False: ask the store first. Throws if the lease is lost.
-   */
+  /** Whether the last confirmation is recent; if not, ask the store. Throws if the lease is lost. */
   isSurelyHeld(lease: Lease): boolean {
     if (lease.lost.aborted) throw leaseLost(lease.name, null);
     const { steady, wall } = lease.confirmedAt;

@@ -140,9 +140,7 @@ export class Log<State> {
     return log;
   }
 
-  /**
-   * The state after the last event that was acknowledged or reread. It belongs to the log: do not change it.
-   */
+  /** The state after the last acknowledged or reread event. It belongs to the log: do not change it. */
   get state(): State {
     return this.currentState;
   }
@@ -161,9 +159,7 @@ export class Log<State> {
     return this.currentRow.state === "live" || this.currentHead.seq > 0;
   }
 
-  /**
-   * Runs `decide` on the current state and makes its events durable, if the lease in `guard` is still held.
-   */
+  /** Runs `decide` on the current state and makes its events durable, if `guard` still holds. */
   async commit<Result>(decide: Decide<State, Result>, guard?: Guard): Promise<CommitOutcome<Result>> {
     return this.commitMaybeSync(decide, guard);
   }

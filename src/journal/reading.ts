@@ -28,9 +28,7 @@ export interface Reader {
   readonly namespace: string;
   readonly payloads: Payloads;
   readonly warn?: (error: unknown) => void;
-  /**
-   * The caller acts on the events, so every record must match its checksum. Display does not pay for that.
-   */
+  /** The caller acts on the events, so every record must match its checksum. */
   readonly verifies?: boolean;
 }
 
@@ -168,9 +166,7 @@ function readPage(
 
 type Changeable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 
-/**
- * Every event with `after < seq <= upTo`, write by write and in order, through the history that forks share.
- */
+/** Every event with `after < seq <= upTo`, write by write, through the history that forks share. */
 export async function* readWrites(
   reader: Reader,
   stream: string,

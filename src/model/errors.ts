@@ -120,9 +120,7 @@ export function isHoldfastError(error: unknown, code?: ErrorCode): error is Hold
   return code === undefined || (error as HoldfastError).code === code;
 }
 
-/**
- * Describes anything that was thrown. Never throws itself, since an effect may have to be recorded after it.
- */
+/** Describes anything that was thrown. Never throws: an effect may have to be recorded after it. */
 export function describeError(error: unknown): { message: string; name?: string } {
   try {
     if (!(error instanceof Error)) return { message: thrownText(error) };

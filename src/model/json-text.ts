@@ -87,9 +87,7 @@ const SLAB_BYTES = 256 * 1024;
 /** A UTF-16 unit written as `\u001f` takes six bytes. */
 const MAX_BYTES_PER_UNIT = 6;
 
-/**
- * `Buffer.write(…, "utf16le")` lays units out low byte first; `Uint16Array` reads them as the processor does.
- */
+/** `utf16le` stores the low byte first; `Uint16Array` reads in the processor's order. */
 const IS_LITTLE_ENDIAN = new Uint16Array(new Uint8Array([1, 0]).buffer)[0] === 1;
 
 interface Tables {

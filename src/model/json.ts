@@ -135,9 +135,7 @@ export function canonicalJson(value: unknown, what = "value"): string {
   return canonicalOf(copyArgs(value, what));
 }
 
-/**
- * `canonicalJson` of a value that is a copy already. JavaScript writes numbers and strings as the RFC does.
- */
+/** `canonicalJson` of a value that is a copy. JavaScript writes numbers and strings as the RFC does. */
 export function canonicalOf(value: Json): string {
   if (isInOrder(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalOf).join(",")}]`;
@@ -172,9 +170,7 @@ export function canonicalText(value: unknown): string {
   });
 }
 
-/**
- * Whether two values are equal, in whatever order their members are. Faster than comparing canonical texts.
- */
+/** Whether two values are equal, in any order of members. Faster than comparing canonical texts. */
 export function sameJson(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
@@ -186,9 +182,7 @@ export function sameJson(left: unknown, right: unknown): boolean {
   );
 }
 
-/**
- * A lower bound for the length of a value as JSON: the sum of its texts, which are most of anything large.
- */
+/** A lower bound for the length of a value as JSON: the sum of its texts, most of anything large. */
 export function minJsonLength(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (value === null || typeof value !== "object") return 0;

@@ -88,9 +88,7 @@ const RULES = {
   },
 } as const;
 
-/**
- * Throws for a name that is not in `table`, or a value that breaks its rule. `undefined` counts as absent.
- */
+/** Throws for a name that is not in `table`, or a value that breaks its rule. `undefined` is ignored. */
 export function checkOptions(
   what: string,
   options: unknown,

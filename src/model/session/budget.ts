@@ -47,9 +47,7 @@ export function addAmounts(left: Amounts, right: Amounts): Amounts {
   return sum;
 }
 
-/**
- * Rounds to nine decimals, finer than any price, because sums of small prices drift. The result stays finite.
- */
+/** Rounds to nine decimals, because sums of small prices drift. The result stays finite. */
 function roundNano(value: number): number {
   const rounded = Math.round(value * 1e9) / 1e9;
   return Number.isFinite(rounded) ? rounded : Math.min(value, Number.MAX_VALUE);

@@ -228,13 +228,9 @@ export const failedSchema = lazySchema(() =>
     messageId: text.nullable().optional(),
     tool: text.optional(),
     args: json.optional(),
-    /**
-     * Definite failures of a global key, with those that other sessions recorded since this call was issued.
-     */
+    /** Definite failures of a global key, with those that other sessions recorded meanwhile. */
     failures: z.int().nonnegative().optional(),
-    /**
-     * An earlier call with the same global key, in any session, failed without proof that nothing happened.
-     */
+    /** An earlier call with the same global key failed without proof that nothing happened. */
     doubted: z.literal(true).optional(),
   }),
 );
@@ -270,9 +266,7 @@ export const waitingSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     why: text,
-    /**
-     * It waits only because the program that settled it lacked its tool: one that has the tool may decide.
-     */
+    /** It waits only because the program lacked its tool: a program that has it may decide. */
     lacks: z.literal("tool").optional(),
   }),
 );

@@ -51,9 +51,7 @@ export interface ToolResultBlock extends BlockBase {
   readonly isError?: boolean;
 }
 
-/**
- * A file whose bytes are stored as an artifact: `{ kind: "file", artifact: hash, mediaType: "image/png" }`.
- */
+/** A file stored as an artifact: `{ kind: "file", artifact: hash, mediaType: "image/png" }`. */
 export interface FileBlock extends BlockBase {
   readonly kind: "file";
   readonly artifact: string;
@@ -61,9 +59,7 @@ export interface FileBlock extends BlockBase {
   readonly name?: string;
 }
 
-/**
- * A part of a message. Data without a kind of its own goes under a block's `meta`, which is stored exactly.
- */
+/** A part of a message. Other data goes under a block's `meta`, which is stored exactly. */
 export type Block = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock | FileBlock;
 
 /** The speaker of a message. `tool` carries the results of calls. */

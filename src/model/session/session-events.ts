@@ -302,9 +302,7 @@ function addMessage(state: SessionState, message: Message): void {
   index(state, message);
 }
 
-/**
- * Remembers ids for good. An assistant message with calls is unfinished until all their results are there.
- */
+/** Remembers ids for good. An assistant message is unfinished until its calls have all results. */
 function index(state: SessionState, message: Message): void {
   state.messageIds.add(message.id);
   let calls = 0;
@@ -339,9 +337,7 @@ function finish(state: SessionState, results: Message): void {
   }
 }
 
-/**
- * After an edit of the transcript: a removed message, or one whose results are all there, is not unfinished.
- */
+/** After an edit: a removed message, or one whose results are all there, is not unfinished. */
 function forgetFinished(state: SessionState): void {
   if (state.unfinished.size === 0) return;
   const answered = new Set<string>();
