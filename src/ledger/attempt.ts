@@ -15,9 +15,8 @@
  *     presumed    connection refused, host not found, or HTTP 4xx
  *     unknown     everything else, also HTTP 408 and 409: the first attempt may be what stands in the way
  *
- * The presumption is right for a tool that sends one request, and wrong for one that sends several and shows
- * only the last answer. So `definite` can deny it, `verify` is asked first, and the vendor's key stays the
- * same: a vendor that did receive the first request recognizes it.
+ * The presumption is wrong for a tool that sends several requests and shows only the last answer. So
+ * `definite` can deny it, `verify` is asked first, and the vendor's key stays the same.
  */
 
 import { describeError } from "../model/errors.ts";
@@ -76,8 +75,16 @@ function raceWithAbort(tool: Tool, answer: Promise<Outcome>, signal: AbortSignal
       // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
       setImmediate(() => resolve({ kind: "unknown", why: abortReason(tool, signal), late: answer }));
     });
-    answer.then(resolve, reject);
-    answer.then(removeListener, removeListener);
+    answer.then(
+      (outcome) => {
+        removeListener();
+        resolve(outcome);
+      },
+      (error: unknown) => {
+        removeListener();
+        reject(error);
+      },
+    );
   });
 }
 
@@ -94,7 +101,7 @@ function execute(tool: Tool, args: unknown, context: ExecuteContext): MaybePromi
   }
 }
 
-/** As `await` decides: it reads `then`, which may be a getter. */
+/** Reads `then` as `await` does: it may be a getter. */
 function isThenable(answer: unknown): boolean {
   const mayBe = (typeof answer === "object" && answer !== null) || typeof answer === "function";
   return mayBe && typeof (answer as { readonly then?: unknown }).then === "function";

@@ -151,6 +151,8 @@ function maxJsonBytes(value: Json): number {
   if (typeof value !== "object" || value === null) return NUMBER_BYTES;
   let bytes = 2;
   if (Array.isArray(value)) for (const each of value) bytes += maxJsonBytes(each as Json) + 1;
-  else for (const [name, each] of Object.entries(value)) bytes += maxJsonBytes(name) + maxJsonBytes(each) + 2;
+  else
+    for (const name of Object.keys(value))
+      bytes += maxJsonBytes(name) + maxJsonBytes(value[name as never]) + 2;
   return bytes;
 }

@@ -5,12 +5,10 @@
  *     vendor key   the call key, the session (unless the scope is global) and the number of definite failures
  *
  * The call key is taken before validation, so that a new default in the schema does not change it. It does
- * not contain the session: keys are looked up in the session's own state, and a fork finds the calls it
- * inherited.
+ * not contain the session, so that a fork finds the calls it inherited.
  *
- * The vendor key stays the same while an outcome is unknown, and changes once the vendor may have remembered
- * a refusal. After a failure that proved nothing the key is in doubt: the next call gets the very same vendor
- * key (`wave.ts`).
+ * The vendor key stays the same while an outcome is unknown, also after a failure that proved nothing, and
+ * changes once the vendor may have remembered a refusal.
  */
 
 import { sha256 } from "../model/digest.ts";

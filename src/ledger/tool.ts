@@ -61,9 +61,8 @@ export interface ToolSpec<Args, Result> {
   /** Lets the model repeat a finished call if it passes `againBecause: "the file was deleted"`. */
   readonly repeatable?: boolean;
   /**
-   * Decides whether nothing can have happened after an error: true, false, or undefined if you cannot say.
-   * Then a refused connection, an unknown host and an HTTP 4xx (except 408 and 409) count as such. This is
-   * right for a tool that sends one request, and wrong for one that sends several or retries by itself.
+   * Decides whether nothing can have happened after an error. If undefined: for a refused connection, an
+   * unknown host and an HTTP 4xx (except 408 and 409), which is wrong for a tool that sends several requests.
    *
    * @example
    * definite: (error) => (error instanceof CardDeclined ? true : undefined),
@@ -170,10 +169,7 @@ export function notYet(options: { againInMs: number }): Verdict<never> {
   return { answer: "notYet", againInMs: options.againInMs };
 }
 
-/**
- * It cannot be found out: `unsure("the API has no lookup")`. An `idempotent` tool runs again with the same
- * key. Any other call fails or waits for a person, as `interrupted` says.
- */
+/** It cannot be found out: `unsure("no lookup")`. Only an `idempotent` tool runs again. See `interrupted`. */
 export function unsure(why: string): Verdict<never> {
   return { answer: "unsure", why };
 }

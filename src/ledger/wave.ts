@@ -279,14 +279,10 @@ export async function settleElsewhere(
   }
   if (holder?.status === "failed") return "retry";
   const { callId, tool } = call;
+  const gone = `session ${session}, since removed, did this already. Its result is no longer on record.`;
   const draft = holder
     ? draftRepeated(call, session, holder, holder.result ? { result: holder.result } : {})
-    : draftRefused({
-        ...call,
-        tool: tool.name,
-        by: "tool",
-        error: `Not run: session ${session}, since removed, did this already. Its result is no longer on record.`,
-      });
+    : draftRefused({ ...call, tool: tool.name, by: "tool", error: `Not run: ${gone}` });
   await context.own.write((state) => {
     mustNotBeCancelled(context.session, state);
     if (state.calls.has(callId)) return { events: [], result: undefined };

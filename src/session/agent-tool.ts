@@ -22,9 +22,8 @@ export interface AgentToolSpec<Args> {
   /** The most it may spend of its parent's budget, e.g. `{ usd: 1 }`. All that is left unless set. */
   readonly budget?: Amounts;
   /**
-   * Runs the sub-agent in its own session. After a crash it is called again with the same session. Prompts it
-   * has put before, with the same words or the same id, are answered from the log, so they must not contain
-   * the time.
+   * Runs the sub-agent in its own session, after a crash again. Prompts it has put before, with the same
+   * words or the same id, are answered from the log, so they must not contain the time.
    *
    * @example
    * run: ({ topic }, child) => child.run({ model, tools, prompt: `Research ${topic}.` }),
@@ -39,9 +38,8 @@ export interface AgentToolResult {
 }
 
 /**
- * Makes a tool that is an agent. The call names its session, so a crash resumes the sub-agent instead of
- * leaving the call unknown. It spends its parent's budget and stops when its parent is cancelled. While it
- * waits for a person, so does its parent.
+ * Makes a tool that is an agent. A crash resumes it instead of leaving the call unknown. It spends its
+ * parent's budget and stops when its parent is cancelled. While it waits for a person, so does its parent.
  *
  * @example
  * const research = agentTool({

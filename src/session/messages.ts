@@ -79,18 +79,17 @@ export function appendDrafts(
 }
 
 function newMessages(drafts: readonly MessageDraft[], state: SessionState): MessageDraft[] {
-  const seen = new Set<string>();
-  return drafts.filter(
-    ({
-      data: {
-        message: { id },
-      },
-    }) => {
-      const isNew = !state.messageIds.has(id) && !seen.has(id);
-      seen.add(id);
-      return isNew;
-    },
-  );
+  // Above this count a set finds duplicate ids faster than comparing all pairs.
+  const seen = drafts.length > 8 ? new Set<string>() : null;
+  const fresh: MessageDraft[] = [];
+  for (const draft of drafts) {
+    const { id } = draft.data.message;
+    if (state.messageIds.has(id)) continue;
+    if (seen ? seen.has(id) : fresh.some(({ data }) => data.message.id === id)) continue;
+    seen?.add(id);
+    fresh.push(draft);
+  }
+  return fresh;
 }
 
 /** Providers insist that results follow their calls, so nothing may come between them. */

@@ -38,10 +38,7 @@ export interface OpenCall {
 
 /** A person's answer for an open call: `{ outcome: "landed", result: { receipt: 7 } }`. */
 export type Answer =
-  /**
-   * It happened. `result` stands for the tool's result. Rejected for a call that needs approval, which has
-   * not run. A sub-agent is stopped: nothing more will come of it.
-   */
+  /** It happened, with this result. Rejected for a call that needs approval. A sub-agent is stopped. */
   | { readonly outcome: "landed"; readonly result?: unknown }
   /** It did not happen and cannot happen any more, or it is approved: the next run makes another attempt. */
   | { readonly outcome: "retry" }
@@ -131,15 +128,11 @@ export class OpenCalls {
   }
 
   /**
-   * Settles a call that waits for a person, or one in doubt whose session has no owner. The answer is
-   * recorded with `by` and `why`, and the session continues at its next run.
-   *
-   * "landed" or "failed" for a sub-agent's call is rejected while calls of the sub-agent are in doubt.
-   * Otherwise the sub-agent is cancelled first; then the outcome is written together with its spending.
+   * Settles a call that waits for a person, or one in doubt whose session has no owner. A sub-agent
+   * is cancelled first by "landed" and "failed", which are rejected while calls of it are in doubt.
    *
    * @example
-   * await holdfast.calls.resolve({ session: "order-17", callId: "c1" }, { outcome: "retry", by: "ann", why:
-   * "ok" });
+   * await holdfast.calls.resolve({ session: "s", callId: "c" }, { outcome: "retry", by: "ann", why: "ok" });
    */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },

@@ -26,15 +26,11 @@ export interface RunOptions {
   readonly tools?: readonly Tool[];
   /** The system prompt, e.g. `"You handle refunds."` */
   readonly system?: string;
-  /**
-   * The user's message. Without one the run continues the conversation as it is. With an id, `{ id: "p1",
-   * text }`, the result is the answer to that prompt; a run that repeats it returns the recorded answer.
-   */
+  /** The user's message. One with an id, `{ id: "p1", text }`, is answered once, and then from the log. */
   readonly prompt?: PromptInput;
   /**
-   * Limits over the whole life of the session: `{ usd: 5, perCall: { usd: 0.2 } }`. `perCall` is the most
-   * that one model call may cost; it is reserved before each. `run` only raises limits; `session.limit` also
-   * lowers them.
+   * Limits over the session's whole life: `{ usd: 5, perCall: { usd: 0.2 } }`. `perCall` is reserved before
+   * each model call. `run` only raises limits; `session.limit` also lowers them.
    */
   readonly budget?: Amounts & { readonly perCall?: Amounts };
   /** When the run makes checkpoints: `"turn"` (default), `"call"`, `{ turns: 5 }` or `{ seconds: 60 }`. */
@@ -43,10 +39,7 @@ export interface RunOptions {
   readonly maxTurns?: number;
   /** Calls of one message that run at once. 8 unless set. */
   readonly parallel?: number;
-  /**
-   * No model call starts after this time, e.g. `240_000`; the run is paused (`"deadline"`). A call in
-   * progress is not cut off, so leave room for the longest one. `signal` cuts it off.
-   */
+  /** No model call starts after this time, e.g. `240_000` (`"deadline"`). `signal` also cuts off a call. */
   readonly deadlineMs?: number;
   /** Stops the run at once (`"stopped"`). A later run settles a tool that was cut off. */
   readonly signal?: AbortSignal;
@@ -56,10 +49,7 @@ export interface RunOptions {
   readonly modelRetries?: number;
   /** Identical calls in a row: at `warnAt` (5) the model gets a note, at `stopAt` (10) the run is paused. */
   readonly loop?: { readonly warnAt: number; readonly stopAt: number };
-  /**
-   * The total time to wait in place for outcomes that will be known without a person. 10 s unless set, and
-   * never beyond `deadlineMs`. After it the run is `waiting`.
-   */
+  /** How long to wait for outcomes that need no person: 10 s unless set, and not beyond `deadlineMs`. */
   readonly patienceMs?: number;
 }
 

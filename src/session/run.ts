@@ -10,9 +10,6 @@
  * Every arrow is a commit or a pure look at the state, so the loop can be entered again anywhere. A process
  * that was killed finds its place from the log alone. The assistant message is durable before any of its
  * calls, and a resumed turn never asks the model again for a message that it has.
- *
- * A prompt with an id has its own answer: the first final message after it. Later runs return that answer
- * from the log. Everything else that is said to the run is answered, too, before it ends.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";

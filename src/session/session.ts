@@ -141,8 +141,7 @@ export class Session {
    * Runs the agent loop until the prompt is answered, a person is needed, or a limit is reached. Call it
    * again after a crash, a pause or a person's answer: it finds its place from the log.
    *
-   * Runs of one session are serial: a second one waits for the first. It is rejected if the first waits for
-   * it, as when a tool calls `run` of its own session.
+   * A second run waits for the first. It is rejected if a tool of the first calls it.
    *
    * @example
    * const result = await session.run({ model, tools: [charge], prompt: { id: "p1", text: "Charge 20 €." } });
@@ -167,8 +166,7 @@ export class Session {
   }
 
   /**
-   * Runs all calls of an appended message under the ledger, and appends their results. For a loop of your
-   * own.
+   * Runs all calls of an appended message, and appends their results. For a loop of your own.
    *
    * @example
    * const message = await session.append({ role: "assistant", blocks });
@@ -216,8 +214,7 @@ export class Session {
 
   /**
    * Saves a whole transcript, plan and spending as a new version, as checkpointers of other frameworks do.
-   * Stores only the difference, also when messages were edited, compacted or removed. Returns the version's
-   * number.
+   * Stores only the difference. Returns the version's number.
    *
    * @example
    * const version = await session.save({ messages, plan, spent: { usd: 0.12 }, label: "after research" });
@@ -244,8 +241,7 @@ export class Session {
   }
 
   /**
-   * Replaces the transcript when the context window runs out. Earlier versions stay loadable. Returns the
-   * number of the version made right before.
+   * Replaces the transcript when the context window runs out. Returns the version made right before.
    *
    * @example
    * await session.compact([summary, ...session.messages.slice(-10)], "context window is full");

@@ -169,8 +169,8 @@ export class Sessions {
   }
 
   /**
-   * Makes a session that shares another's past up to a version (all of it unless set), to try another way
-   * from there. It starts no effects until allowed. The report names the effects that it may repeat.
+   * Makes a session that shares another's past up to a version (all of it unless set). It starts no effects
+   * until allowed. The report names the effects that it may repeat.
    *
    * @example
    * const { laterEffects } = await holdfast.sessions.fork("order-17", "order-17-b", { version: 3 });
@@ -258,8 +258,7 @@ export class Sessions {
 
   /**
    * Removes sessions by age, status or count; at least one is required. `{ keep: 100 }` alone removes all but
-   * the latest 100, active ones too. Sessions with open calls or an owner stay. So do those that others still
-   * need: a sub-agent while its call is open, or the effects of a LangGraph thread that exists.
+   * the latest 100, active ones too. Sessions stay if they have open calls or an owner, or others need them.
    *
    * @example
    * await holdfast.sessions.prune({ status: "completed", olderThanMs: 30 * 86_400_000 });

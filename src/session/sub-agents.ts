@@ -1,10 +1,8 @@
 /**
  * Sessions of sub-agents. A sub-agent works for one open call of its parent, and is named by that call.
  *
- * Cancelling a session cancels its sub-agents, and theirs.
- *
- * A person may say that a sub-agent's call landed or failed. After that nothing may happen in it any more, so
- * the sub-agent is stopped first, and the sub-agents below it before that, each under its lease:
+ * Cancelling a session cancels its sub-agents, and theirs. A person may say that a sub-agent's call landed or
+ * failed. Then it is stopped first, and the sub-agents below it before that, each under its lease:
  *
  *     one of its calls is in doubt   rejected, with the commands that settle those first
  *     a process holds its session    rejected

@@ -17,9 +17,8 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 
 /**
- * When a run makes checkpoints: after every `"turn"` (default), after every `"call"`, every `{ turns: 5 }`,
- * or every `{ seconds: 60 }`. Safety does not depend on it, since every message and call is durable anyway. A
- * checkpoint is a place to return to, compare with and fork from.
+ * When a run makes checkpoints, to return to, compare with and fork from: after every `"turn"` (default) or
+ * `"call"`, every `{ turns: 5 }` or `{ seconds: 60 }`. Every message and call is durable anyway.
  */
 export type CadenceOption = "turn" | "call" | { readonly turns: number } | { readonly seconds: number };
 

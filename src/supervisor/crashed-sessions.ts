@@ -5,9 +5,8 @@
  *       ──▶ mark the crash in the goal's history ──▶ request a worker ──▶ release
  *
  * The lease makes a crash count once: only one supervisor is granted it, its token guards the mark, and after
- * the release it no longer names the dead process. A supervisor that dies before the release leaves a lease
- * of its own that expires. The next supervisor does the same steps and finds the session marked already. A
- * supervisor that cannot write the mark for a temporary reason lets its lease expire, too.
+ * the release it no longer names the dead process. A supervisor that dies before the release, or cannot write
+ * the mark for a temporary reason, leaves a lease that expires. The next supervisor does the same steps.
  *
  * The answer to the take may get lost. Asked again, the store says that the lease is ours and no longer knows
  * the previous holder. The lease as it was listed knows it, unless another process had the lease in between.

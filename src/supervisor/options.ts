@@ -26,10 +26,7 @@ export interface WorkerCommand {
 export interface SweepOptions {
   /** A task without progress for this time is reset, even if its process lives. 30 min unless set. */
   readonly staleAfterMs?: number;
-  /**
-   * Tools to settle interrupted calls with, without their agent: by `verify` and, if that or the tool allows
-   * it, by a retry under the same key. A session with an open call of any other tool is left to its agent.
-   */
+  /** Settle interrupted calls without their agent. Sessions with calls of other tools are left to theirs. */
   readonly tools?: readonly Tool[];
   /** Calls of other tools are left to their agent (`"leave"`, default) or wait for a person (`"ask"`). */
   readonly unknownTools?: "leave" | "ask";

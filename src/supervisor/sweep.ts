@@ -222,9 +222,6 @@ export class Sweeper {
 
 // ---- Goals
 //
-// Tasks whose holder is gone or stuck are reset. Runs and sessions that only the goal knows, and that gave no
-// sign, are marked as crashed. Ready tasks and the reason of a stop are reported.
-//
 // Every change is one commit, guarded by a lease or decided on the state it is applied to. A crash between
 // two of them leaves the rest to the next sweep, and two supervisors write nothing twice.
 

@@ -4,8 +4,8 @@
  *     take the lease of the work ──▶ check it again ──▶ `started`, durable ──▶ start the process ──▶ it ends
  *       ──▶ `ended`, durable, with the way it ended ──▶ release
  *
- * The lease keeps two supervisors from starting two workers for one piece of work. If a supervisor was stopped
- * for long, the task's claim or the session's lease still lets only one of the two work.
+ * The lease keeps two supervisors from starting two workers for one piece of work. If one was stopped for
+ * long, the task's claim or the session's lease still lets only one of the two work.
  *
  * A supervisor that dies leaves:
  *
