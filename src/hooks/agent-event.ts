@@ -1,6 +1,6 @@
 /**
- * The protocol between an agent and a hook: the JSON that each agent sends on stdin, read into one shape, and
- * the text that each agent expects on stdout. Every field of the input may be missing or of the wrong type.
+ * The protocol between an agent and a hook: the JSON on stdin, read into one shape, and the text on stdout.
+ * Every field of the input may be missing or of the wrong type.
  */
 
 export const HOOK_AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
@@ -16,25 +16,19 @@ export const HOOK_EVENTS = [
 ] as const;
 export type HookEvent = (typeof HOOK_EVENTS)[number];
 
-/**
- * `holdfast hook ingest` is not sent by an agent: a hook starts it to write the spooled lines to the store.
- */
+/** `holdfast hook ingest` is started by a hook, not by an agent. */
 export const INGEST = "ingest";
 
 export interface AgentEvent {
   readonly agent: HookAgent;
   readonly event: HookEvent;
-  /** The agent's id of the conversation. */
   readonly conversation: string;
-  /** The agent's working directory. */
   readonly cwd: string | null;
   /** Reason of a session start: startup, resume, clear, compact. */
   readonly source: string;
   /** Paths of the files that a tool changed, as the agent wrote them. */
   readonly files: readonly string[];
-  /** Reason of the end, or the error. */
   readonly reason: string | null;
-  /** Used share of the context window, 0 to 1. */
   readonly contextUsage: number | null;
 }
 
@@ -101,10 +95,7 @@ function patchedFiles(patch: string): string[] {
 /** Claude Code moves a longer text into a file and shows a preview. The other agents accept more. */
 export const MAX_CONTEXT_CHARS = 9_500;
 
-/**
- * The hook's output. `context` goes to the model; null means that there is nothing to say. Any other output
- * could stop the agent, so there is none.
- */
+/** `context` goes to the model. Any other output could stop the agent, so there is none. */
 export function hookAnswer(agent: HookAgent, event: HookEvent, context: string | null): string {
   if (event === "session-start" && context !== null) {
     if (agent === "cursor") return line({ additional_context: context });

@@ -4,9 +4,8 @@
  *     hook ──appends a line──▶ spawns `holdfast hook ingest` ──▶ exits
  *     ingest ──waits for the lock──▶ opens the store, writes, marks how far it got ──▶ exits
  *
- * The lock lets one process per project run at a time. It reads all lines that are there by then, so of
- * several processes only the first finds work. If it is killed, locked out or never starts, the lines stay in
- * the spool and the next one ingests them.
+ * The lock lets one process per project run at a time. If it is killed, locked out or never starts, the lines
+ * stay in the spool and the next one ingests them.
  */
 
 import { spawn } from "node:child_process";
@@ -34,7 +33,6 @@ export interface Reporter {
   say(text: string): void;
 }
 
-/** The body of `holdfast hook ingest`. */
 export async function runIngest(reporter: Reporter): Promise<void> {
   const place = findStore(process.env["HOLDFAST_STORE"], process.cwd());
   if (!place.exists) return reporter.say(`no store at ${place.label}`);

@@ -1,7 +1,5 @@
 /**
- * The briefing at the start of a session. This part of a hook reads the store and is loaded only then.
- *
- * It writes nothing, so it needs neither schemas nor a lock: a reader of SQLite waits for no writer. If
+ * The briefing at the start of a session. It writes nothing, so it needs neither schemas nor a lock. If
  * something does not answer in time, the briefing leaves it out and says so.
  */
 
@@ -29,15 +27,11 @@ import { GoalPreview } from "./preview.ts";
 
 export interface BriefingRequest {
   readonly place: StorePlace;
-  /** The folder of the spools. */
   readonly folder: string;
   /** Null for the rehearsal of `init --check`, which records nothing. */
   readonly session: string | null;
-  /** The longest text that the agent accepts. */
   readonly characters: number;
-  /** Longest wait for a lock of another process. */
   readonly busyMs: number;
-  /** Longest wait for the whole briefing. */
   readonly waitMs: number;
   readonly warn: (error: unknown) => void;
 }
@@ -47,7 +41,6 @@ const BRIEFING_TOKENS = 1_500;
 /** Checking recorded files may take a few of the milliseconds that an agent waits. */
 const FILE_CHECK_LIMIT = { files: 200, ms: 25 };
 
-/** Text for the model: its session name and where the work stands. */
 export async function briefSession(request: BriefingRequest): Promise<string> {
   try {
     return await withTimeout(request.waitMs, "the store", brief(request));
@@ -85,10 +78,7 @@ async function brief(request: BriefingRequest): Promise<string> {
   return head + fittingBriefing(state, seq, options, request.characters - head.length);
 }
 
-/**
- * Merges events that a pull brought before the briefing is made. A merge is rare, so it may take its time.
- * `notMerged` says why some events could not be merged.
- */
+/** A merge is rare, so it may take its time. `notMerged` says why some events could not be merged. */
 async function mergePulledEvents(
   request: BriefingRequest,
   store: Store,
@@ -124,7 +114,6 @@ async function openReadOnly({ place, busyMs }: BriefingRequest): Promise<Store> 
   }
 }
 
-/** The current goal, or a text that says why there is none. */
 async function readCurrentGoal(
   store: Store,
   place: StorePlace,
@@ -159,7 +148,6 @@ async function previewPending(
   }
 }
 
-/** The longest briefing that fits into `characters`. */
 function fittingBriefing(
   state: GoalState,
   seq: number,

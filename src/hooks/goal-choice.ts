@@ -1,16 +1,13 @@
 /**
- * Which goal a spooled line belongs to.
- *
- * All worktrees of a repository share one spool folder, and each worktree may work on its own goal. So the
- * start line of a session records its worktree and the goal chosen there. Ingestion uses that, wherever it
- * runs itself.
+ * Which goal a spooled line belongs to. All worktrees of a repository share one spool folder, and each may
+ * work on its own goal. So the start line of a session records its worktree and the goal chosen there.
  */
 
 import { currentGoal, knownGoals, type StorePlace } from "../operations/index.ts";
 import type { StreamRow } from "../store.ts";
 import type { SpooledLine } from "./spool.ts";
 
-/** The start of a session. Without a recorded root, the folder of the current process counts. */
+/** Without a recorded root, the folder of the current process counts. */
 export interface SessionOrigin {
   readonly root: string | null;
   readonly goal: string | null;
@@ -45,10 +42,7 @@ export interface AssignedLine extends SpooledLine {
   readonly root: string | null;
 }
 
-/**
- * Assigns each line to the goal of its session's start. Files that the agent touched in a worktree of another
- * goal are dropped: they do not belong to this goal, and the session does not belong to the other one.
- */
+/** Drops files that the agent touched in a worktree of another goal: they belong to neither. */
 export function assignGoals(all: readonly SpooledLine[], choose: GoalChoice): AssignedLine[] {
   let origin: SessionOrigin | null = null;
   return all.map(({ line, end }) => {

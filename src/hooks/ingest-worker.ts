@@ -19,10 +19,8 @@ const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
 
 export interface IngestWorker {
   readonly place: StorePlace;
-  /** The folder of the spools. */
   readonly folder: string;
   readonly warn: (error: unknown) => void;
-  /** Tells a person who ran the command why nothing was done. */
   readonly say: (text: string) => void;
 }
 

@@ -1,6 +1,5 @@
 /**
- * Ingests spooled lines into the goal: sessions that started and ended, touched files, and sessions that
- * crashed.
+ * Ingests spooled lines into the goal: sessions that started, ended or crashed, and touched files.
  *
  *     start ──▶ active ──files──▶ … ──end──▶ ended
  *                 │                            └──start again──▶ active, the same entry
@@ -8,11 +7,8 @@
  *                 ├──process gone, or no line for an hour──▶ crashed, its tasks are released
  *                 └──start in a worktree of another goal──▶ crashed, its tasks are released; active there
  *
- * The start line before it decides which goal a line belongs to (`goal-choice.ts`).
- *
  * Ingesting a line twice changes nothing. Files and ends are decided from the goal's state. Starts and notes
- * are not, so `once` saves an intent before them and looks for its event in the log after a crash. A spool
- * that cannot be read does not block the others.
+ * are not, so `once` saves an intent before them and looks for its event in the log after a crash.
  */
 
 import type { EndInput, Goal, NoteInput, StartInput } from "../goal/index.ts";
@@ -46,10 +42,8 @@ export interface SessionRecorder {
   reset(input: ByActor<{ task: string; why: string; force: true }>): unknown;
 }
 
-/** The store to ingest into. */
 export interface IngestTarget {
   readonly choose: GoalChoice;
-  /** `root` is the worktree of the session. */
   open(id: string, root: string | null): Promise<SessionRecorder & Pick<Goal, "seq" | "events">>;
   /** Called for each conversation that waits until a goal is chosen. */
   none(session: string): void;
@@ -132,7 +126,6 @@ async function ingestSpool(target: IngestTarget, spool: Spool, now: number): Pro
   if (isOver) spool.removeIfOld(all, now);
 }
 
-/** The event by which `once` recognises an act in the goal's log. */
 const EVENT_OF: Readonly<Partial<Record<SpoolLine["type"], string>>> = {
   start: "session.started",
   checkpoint: "session.noted",
@@ -209,7 +202,6 @@ async function startSession(goal: SessionRecorder, spool: Spool, isFresh: boolea
   await goal.startSession({ session: spool.name, agent: spool.agent, by: actorOf(spool) });
 }
 
-/** Starts a session whose first line is not a start. */
 async function ensureActive(goal: SessionRecorder, spool: Spool): Promise<void> {
   if (!isActive(goal, spool)) await startSession(goal, spool, false);
 }
@@ -242,7 +234,6 @@ async function recordFiles(
   await goal.recordFiles({ files, session: spool.name, by: actorOf(spool) });
 }
 
-/** Marks an active session as crashed if its process is gone or it continued with another goal. */
 async function noticeCrash(
   goal: SessionRecorder,
   spool: Spool,

@@ -1,9 +1,6 @@
 /**
- * A preview of a goal: its state once all spooled lines are ingested, without writing them.
- *
- * The briefing is made from the preview, because ingestion takes longer than an agent should wait. Both run
- * the same code (`ingest.ts`), so the goal later says what the briefing said. The preview checks no schema
- * and is thrown away.
+ * A preview of a goal: its state once all spooled lines are ingested, without writing them, because ingestion
+ * takes longer than an agent should wait. Both run the same code (`ingest.ts`).
  */
 
 import { sessionActs } from "../goal/index.ts";

@@ -1,6 +1,6 @@
 /**
- * The agent's own process, as far as a hook can see it: whoever started the hook, past the shell that came
- * between. With its start time and the boot it lived in, a later hook can tell for certain that it is gone.
+ * The agent's own process: the one that started the hook, past the shell between them. With its start time
+ * and its boot, a later hook can tell for certain that it is gone.
  */
 
 import { readFileSync } from "node:fs";
@@ -13,28 +13,22 @@ export interface ProcessAbove {
   readonly started: string;
   readonly boot: string;
   readonly pidNamespace: string;
-  /** What `started` counts from: by another one the same process has another start time. */
+  /** Start times of two time namespaces cannot be compared. */
   readonly timeNamespace?: string;
-  /** Of the machine: another one that shares the folder has a boot of its own, which says nothing. */
+  /** Another machine that shares the folder has another boot, which proves nothing. */
   readonly host: string;
 }
 
-/**
- * What comes between an agent and its hook, and ends with the hook. A name that a process gave itself goes on
- * after a blank.
- */
+/** Programs between an agent and its hook. A title that a process gave itself may follow a blank. */
 const BETWEEN =
   /^(sh|bash|dash|zsh|fish|ash|ksh|env|timeout|time|sudo|npm|npx|pnpm|pnpx|yarn|yarnpkg|bunx|corepack|volta|volta-shim)( |$)/;
-/** Both agents and what comes between run in these. */
+/** Both agents and programs between run in these. */
 const RUNTIMES = /^(node|bun|deno|MainThread|node-MainThread)$/;
 /** Scripts that start others: `npx-cli.js`, `pnpm.cjs`. */
 const STARTERS = /^(npm|npx|pnpm|pnpx|yarn|yarnpkg|corepack)(-cli)?(\.[cm]?js)?$/;
 const MOST_BETWEEN = 8;
 
-/**
- * Null where the system does not tell, and where one cannot be sure: to take a starter for the agent is to
- * see it die.
- */
+/** Null if unsure: a starter that is taken for the agent would be seen to die. */
 export function processAbove(): ProcessAbove | null {
   if (process.platform !== "linux") return null;
   try {
@@ -48,12 +42,12 @@ export function processAbove(): ProcessAbove | null {
     const spaces = { pidNamespace: pidNamespace(), timeNamespace: timeNamespace() };
     return { pid, started, boot: bootId(), ...spaces, host: hostname() };
   } catch {
-    // Gone already, or not ours to see: then the time since its last sign of life has to do.
+    // It is gone or hidden: the time since its last line decides then.
     return null;
   }
 }
 
-/** Unknown: it lives, or lived, where we cannot look, as in another container or on another machine. */
+/** Unknown: it runs in another container or on another machine. */
 export function processStatus(above: ProcessAbove): "alive" | "gone" | "unknown" {
   if (process.platform !== "linux" || above.host !== hostname()) return "unknown";
   const { pid, started, boot, pidNamespace: space } = above;
@@ -81,7 +75,6 @@ function isUnclear(pid: number): boolean {
   return /^(bun|deno)$/.test(nameOf(pid)) && /^(x|run|exec|task)$/.test(scriptOf(pid));
 }
 
-/** The name of the first argument that is no option. */
 function scriptOf(pid: number): string {
   const [, ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   return basename(args.find((each) => !each.startsWith("-")) ?? "");

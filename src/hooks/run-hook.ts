@@ -8,8 +8,7 @@
  * No hook writes to the store. All but `touched` start a background process that does (`background.ts`).
  *
  * A hook fails open. It always exits with 0 and prints what its agent understands. Errors go to stderr and to
- * `.holdfast/hooks/log.txt`. `LOCK_MS` and `SERVER_MS` limit the wait for the store. The agent's input is not
- * trusted: paths outside the project are dropped, names are reduced to letters and digits.
+ * `.holdfast/hooks/log.txt`. Paths outside the project are dropped, names reduced to letters and digits.
  */
 
 import {
@@ -39,13 +38,10 @@ import { chosenGoal } from "./goal-choice.ts";
 import { processAbove } from "./process-above.ts";
 import { isFirstToBrief, Spool, type SpoolLine, sessionName, type TouchedFile } from "./spool.ts";
 
-/**
- * Longest wait for a lock of another process, and for a server. Both scale with the time that Node took to
- * start, because a busy machine needs longer for everything.
- */
+/** Scale with the time that Node took to start: a busy machine needs longer for everything. */
 const LOCK_MS = { min: 30, max: 500, perStart: 0.3 };
 const SERVER_MS = { min: 100, max: 1_500, perStart: 1 };
-/** Longest wait for a store on disk. It protects against a disk that does not answer. */
+/** Protects against a disk that does not answer. */
 const DISK_MS = 1_500;
 const INPUT_MS = 1_000;
 const MAX_HASHED_BYTES = 16 << 20;
@@ -96,7 +92,6 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
   process.exit(0);
 }
 
-/** The place of the log for errors that happen before the agent's folder is known. */
 function homeOfCwd(): string | null {
   try {
     const { home } = findStore(undefined, process.cwd());
@@ -171,7 +166,7 @@ function lineOf(about: AgentEvent, place: StorePlace): SpoolLine {
   return event === "session-end" ? { ...origin, type: "end", reason } : { ...origin, type: "stop" };
 }
 
-/** The files with their current hashes. Files outside the project or above 16 MB are left out. */
+/** Files outside the project or above 16 MB are left out. */
 function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
   return files.flatMap((file): TouchedFile[] => {
     const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);

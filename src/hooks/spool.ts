@@ -1,8 +1,8 @@
 /**
  * The spool: the folder in which hooks leave events until they are ingested into the goal (`ingest.ts`).
  *
- * One file per conversation, one line per event, appended and never rewritten. A hook runs after every tool
- * use and must not open the store; a store that is locked, broken or too new only delays ingestion.
+ * One file per conversation, one line per event, never rewritten. A store that is locked, broken or too new
+ * only delays ingestion.
  *
  *     <conversation>.jsonl          the lines; the time of the last one is the heartbeat
  *     <conversation>.ingested       number of bytes that are in the goal
@@ -39,13 +39,11 @@ import type { ProcessAbove } from "./process-above.ts";
 export interface TouchedFile {
   /** Relative to the root, with `/` as separator. */
   readonly path: string;
-  /** Null if the file was deleted. */
   readonly hash: string | null;
 }
 
 interface LineOrigin {
   readonly at: number;
-  /** The worktree that paths are relative to. */
   readonly root?: string;
 }
 
@@ -53,7 +51,6 @@ interface StartLine {
   readonly type: "start";
   readonly source: string;
   readonly process: ProcessAbove | null;
-  /** The goal chosen in that worktree, or null. */
   readonly goal?: string | null;
 }
 
@@ -69,16 +66,13 @@ export type SpoolLine = LineOrigin &
 
 export interface SpooledLine {
   readonly line: SpoolLine;
-  /** Offset in bytes after the line. */
   readonly end: number;
 }
 
 /** Written before an act that the goal's state cannot deduplicate. */
 export interface IngestIntent {
-  /** Offset after the line being ingested. */
   readonly end: number;
   readonly goal: string;
-  /** The goal's seq before the act. */
   readonly seq: number;
 }
 
@@ -100,7 +94,6 @@ export class Spool {
     this.intentFile = join(folder, `${name}.ingesting`);
   }
 
-  /** The spools of all conversations. */
   static all(folder: string): Spool[] {
     if (!existsSync(folder)) return [];
     const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
@@ -166,7 +159,6 @@ export class Spool {
     rmSync(this.intentFile, { force: true });
   }
 
-  /** The intent that a killed process left behind. */
   intent(): IngestIntent | null {
     const value = parseObject(contentOf(this.intentFile) ?? "") as Partial<IngestIntent> | null;
     const { end, goal, seq } = value ?? {};
@@ -254,13 +246,11 @@ function contentOf(file: string): string | null {
 /** More than the time between two hooks of one start, less than the time between two starts. */
 const SAME_START_MS = 10_000;
 
-/** Time after which a mark or a temporary file is useless. */
 const KEEP_MARK_MS = { briefed: 86_400_000, tmp: 60_000 };
 
 /**
- * True for the first hook of a start or compaction. An agent may run the hook twice: Cursor also runs the
- * hooks of Claude Code. Both try to create the mark exclusively, and only the one that succeeds gives the
- * briefing.
+ * True for the first hook of a start or compaction. Cursor also runs the hooks of Claude Code: both try to
+ * create the mark exclusively, and only the one that succeeds gives the briefing.
  */
 export function isFirstToBrief(folder: string, session: string, source: string, now: number): boolean {
   const mark = join(folder, `${session}.${source.replace(/[^a-z]/gi, "").slice(0, 20)}.briefed`);

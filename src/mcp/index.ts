@@ -1,7 +1,4 @@
-/**
- * MCP in both directions: Holdfast as a server for agents, and a proxy around any other server. Both load
- * lazily.
- */
+/** MCP in both directions: a server for agents, and a proxy around any other server. Both load lazily. */
 
 import type { ProxyConfig } from "./proxy/proxy-config.ts";
 import type { RunProxyOptions } from "./proxy/run-proxy.ts";
@@ -9,19 +6,16 @@ import type { ServerOptions } from "./server/agent-session.ts";
 
 export type { RunCall } from "./proxy/proxy.ts";
 
-/** Runs the server for agents until the client closes the connection. */
 export async function serveMcp(options: ServerOptions): Promise<void> {
   const { serve } = await import("./server/serve.ts");
   await serve(options);
 }
 
-/** Runs the durable proxy until the client closes the connection. */
 export async function runProxy(options: RunProxyOptions): Promise<void> {
   const { runProxy: run } = await import("./proxy/run-proxy.ts");
   await run(options);
 }
 
-/** Reads and validates `tools.yaml`. */
 export async function readProxyConfig(file: string): Promise<ProxyConfig> {
   const { readProxyConfig: read } = await import("./proxy/proxy-config.ts");
   return read(file);

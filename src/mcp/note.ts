@@ -1,5 +1,3 @@
-/** A warning as one line for stderr. */
-
 import { isHoldfastError } from "../model/errors.ts";
 
 export function noteOf(error: unknown): string {

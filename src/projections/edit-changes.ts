@@ -1,8 +1,6 @@
 /**
- * Edits of rendered files as changes to the goal.
- *
- * A change has a key (`title:T-001`) and a value. The same function finds the changes of the person and those
- * of the goal since the base; the same key in both is a conflict.
+ * Edits of rendered files as changes to the goal. The same function finds the changes of the person and those
+ * of the goal since the base; the same key (`title:T-001`) in both is a conflict.
  */
 
 import { type Act, closingPhase, planningActs } from "../goal/index.ts";
@@ -25,14 +23,12 @@ export function change(key: string, value: unknown, what: string, act: Change["a
 }
 
 export interface Merged {
-  /** Changes to apply, in the order of the file. */
   readonly mine: readonly Change[];
-  /** Changes of things that the goal has changed, too: the person wins, the other value is in the log. */
+  /** The goal has changed these, too: the person wins, the other value is in the log. */
   readonly conflicts: readonly string[];
   readonly left: readonly string[];
 }
 
-/** Merges the changes of a person with those of the goal, both since the same base. */
 export function mergeChanges(theirs: readonly Change[], ours: readonly Change[]): Merged {
   const known = new Map(ours.map(({ key, value }) => [key, value]));
   const news = theirs.filter(({ key, value }) => known.get(key) !== value);
@@ -91,7 +87,6 @@ export function dropTask(id: string, file: string): EditAct {
 const REMOVED_AT_ONCE = 3;
 const NAMED = 3;
 
-/** The changes for tasks that are gone from a file. `before` and `after` are its tasks by id. */
 export function removedTasks(
   before: ReadonlyMap<string, unknown>,
   after: ReadonlyMap<string, unknown>,

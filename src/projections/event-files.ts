@@ -73,12 +73,9 @@ const HEAD_BYTES = 512;
 const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
 
 /**
- * Merges the event files of a folder into the store, as after a clone or a pull. Goals that the store does
- * not have are created. Reads only files that it has not merged before, and writes nothing into the folder.
- * Returns reports of the goals that had new events. With `only`, it handles that goal alone.
- *
- * An invalid file, or a goal that cannot be built from its files, does not stop the others: `warn` gets the
- * error, again at every call. Errors of the goal that `only` names are thrown.
+ * Merges the event files of a folder into the store, as after a clone or a pull, and reports on the goals
+ * that had new events. Writes nothing into the folder. With `only`, it handles that goal alone and throws its
+ * errors; otherwise an invalid file or goal does not stop the others: `warn` gets the error.
  */
 export async function mergeEventFolder(
   journal: Journal,
@@ -92,11 +89,9 @@ export async function mergeEventFolder(
 interface FolderMerge {
   readonly reports: ReadonlyMap<string, MergeReport>;
   readonly names: readonly string[];
-  /** Goals that could not be merged. `warn` was called with each error. */
   readonly failed: ReadonlyMap<string, unknown>;
 }
 
-/** Merges the events of every goal; also returns the names of all files. */
 export function mergeAllEvents(
   journal: Journal,
   folder: string,
@@ -154,11 +149,8 @@ export class EventFiles {
   private readonly goal: string;
   private readonly held = new Map<string, HeldFile>();
   private readonly refused = new Map<string, { signature: Signature | null; why: string }>();
-  /** Names of other goals' files. Names are hashes, so this never changes. */
   private readonly others = new Set<string>();
-  /** Uid → hash of its line, over all held files. */
   private readonly lines = new Map<string, string>();
-  /** Events that were read but not merged yet. */
   private pending: Entry[] = [];
   /** Everything up to here was saved when this process last looked. */
   private mark: { seq: number; clock: EntryReader["clock"]; revision: number } | null = null;
@@ -168,11 +160,7 @@ export class EventFiles {
     this.goal = goal;
   }
 
-  /**
-   * Replaces the first look if the caller has just merged every file in `names`. Returns false unless the
-   * store records that exactly these files hold the goal's events up to some `seq`, and nothing was merged
-   * since.
-   */
+  /** False unless the store records that exactly these files hold the goal's events, unmerged since. */
   async trust(goal: Goal, names: readonly string[]): Promise<boolean> {
     const { own, saved } = await seenBy(goalCore(goal).journal, this.goal);
     const merged = new Set(own);
@@ -265,7 +253,6 @@ export class EventFiles {
     await this.record(goal, [whole.name]);
   }
 
-  /** The most small files whose combination is more than twice as large as each, and not too large. */
   private tidiable(): string[] {
     const small = [...this.held]
       .filter(([, { bytes }]) => bytes < TIDY.sealedBytes)
@@ -279,7 +266,6 @@ export class EventFiles {
     return [];
   }
 
-  /** The position at which the last save ended, unless a merge has changed the names of items since then. */
   private walkFrom({ state }: Goal): { seq: number; reader: EntryReader } | undefined {
     const { mark } = this;
     if (!mark || hasMergedSince({ state }, mark.seq)) return undefined;
@@ -326,7 +312,6 @@ export class EventFiles {
     this.held.set(name, { bytes, uids: lines.map(({ entry }) => entry.uid) });
   }
 
-  /** Forgets files that are gone, as after a checkout: `save` writes their events again. */
   private forget(names: readonly string[]): void {
     const there = new Set(names);
     const gone = [...this.held.keys()].filter((name) => !there.has(name));
@@ -361,7 +346,6 @@ function sameNames(some: readonly string[], others: readonly string[]): boolean 
   return some.length === all.size && some.every((name) => all.has(name));
 }
 
-/** Splits lines into files of bounded size. A larger event gets a file of its own. */
 function* parts(lines: readonly EntryLine[]): Generator<EntryLine[]> {
   let part: EntryLine[] = [];
   let bytes = HEAD_BYTES;
@@ -397,7 +381,6 @@ export interface GoalEvents {
   readonly files: readonly string[];
 }
 
-/** Reads these files of a folder, by goal. An invalid file is reported to `warn` and skipped. */
 async function readEventsFolder(
   folder: string,
   names: readonly string[],
@@ -442,9 +425,8 @@ function refuseContradiction(
   }
 }
 
-// The format of a file: a header line, then one line per event, sorted alike in every copy. The name is the
-// hash of the content, so a file that was cut or changed does not fit its name. A file is checked as a whole
-// before use.
+// A file: a header line, then one line per event, sorted alike in every copy. Its name is the hash of its
+// content, so a file that was cut or changed does not fit its name.
 
 const FORMAT = 1;
 const NAME_CHARACTERS = 32;
@@ -482,7 +464,6 @@ interface ReadEvents {
   readonly lines: readonly EntryLine[];
 }
 
-/** The goal of a file, if its content fits its name; does not check the events. */
 function goalOfEvents(name: string, raw: string): string | null {
   const text = normalText(raw);
   if (nameOf(text) !== name) return null;
@@ -495,7 +476,6 @@ function goalOfEvents(name: string, raw: string): string | null {
   }
 }
 
-/** Throws `UnreadableText` with the line and the problem. */
 function readEventFile(name: string, raw: string): ReadEvents {
   const text = normalText(raw);
   if (nameOf(text) !== name) {
@@ -536,7 +516,6 @@ function readLine(line: string, number: number): Entry {
   }
 }
 
-/** Checks an event against the schema of its type. Older versions are checked after their upcast. */
 function checkEvent({ type, v, at, uid, data }: Entry): void {
   const spec = Object.hasOwn(goalKind.events, type)
     ? goalKind.events[type as keyof typeof goalKind.events]

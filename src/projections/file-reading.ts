@@ -18,7 +18,6 @@ import { normalText, readSeal, resealed } from "./seal.ts";
 import { readStatePage, type StatePage, splitPage } from "./state-page.ts";
 import { readBlock } from "./written-text.ts";
 
-/** A record file: its frontmatter, and its sections by name. */
 export interface RecordPage {
   readonly fields: Readonly<Record<string, unknown>>;
   readonly sections: ReadonlyMap<string, string>;
@@ -57,20 +56,16 @@ export interface MigrateOptions {
   /** Default: the migrations of `agent_state.json`. */
   readonly migrations?: Migrations;
   readonly schema?: JsonSchema;
-  /** Report the result without writing it. */
   readonly dryRun?: boolean;
 }
 
-/**
- * Migrates a JSON file on disk to the current version, with a backup beside it. Safe to run at every start.
- */
+/** Migrates a JSON file on disk, with a backup beside it. Safe to run at every start. */
 export function migrateFile(file: string, options: MigrateOptions = {}): Promise<MigrationReport> {
   // A file that a person changed keeps a digest that does not fit, so that the edit is still noticed.
   const finish = (text: string, old: string): string => (readSeal(old).isIntact ? resealed(text) : text);
   return migrateStateFile(file, { migrations: AGENT_STATE_MIGRATIONS, ...options, finish });
 }
 
-/** Migrates older versions in memory. */
 export async function readAgentState(raw: string): Promise<Record<string, unknown>> {
   const { value } = migrate(parseJson(normalText(raw)), AGENT_STATE_MIGRATIONS, "agent_state.json");
   refuse(await problemIn(value, AGENT_STATE_SCHEMA));

@@ -52,16 +52,11 @@ interface Seen {
   readonly revision: number;
 }
 
-/**
- * Scans the folder. A file with the inode, size and modification time of the last scan is not read again. A
- * person cannot save twice within one tick of the file system's clock, and a renamed file has another inode.
- * This cache is only a shortcut; the digest in the file decides.
- */
+/** Does not read a file again that has the same signature; this is a shortcut, the digest decides. */
 export class FolderScan {
   private readonly folder: string;
   private readonly goal: string;
   private readonly seen = new Map<string, Seen>();
-  /** Whether files of that other goal may be replaced. */
   mayReplace: (goal: string) => boolean = () => false;
 
   constructor(folder: string, goal: string) {
@@ -73,7 +68,6 @@ export class FolderScan {
     this.seen.set(file.path, { signature, digest: file.digest, revision: file.revision });
   }
 
-  /** Files that changed since they were last scanned. Reads no content. */
   touched(): string[] {
     return [...this.seen].flatMap(([path, { signature }]) => {
       const now = signatureAt(join(this.folder, path));
@@ -81,7 +75,6 @@ export class FolderScan {
     });
   }
 
-  /** Whether a file is as some rendering of this goal wrote it, without rendering it now. */
   async inspect(path: string): Promise<"absent" | "intact" | "foreign"> {
     const signature = signatureAt(join(this.folder, path));
     if (signature === null) return "absent";

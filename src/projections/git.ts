@@ -1,9 +1,7 @@
 /**
  * Guesses whether git, and not a person, has just changed files, and whose commits it brought. Evidence: the
- * reflog of HEAD, and many files that change at once. A commit changes no file, so it does not count.
- *
- * An edit that was committed in this repository, in any worktree, is in no other store yet. The store of
- * another clone may apply its own edits, too.
+ * reflog of HEAD, and many files that change at once. An edit that was committed in this repository is in no
+ * other store yet; the store of another clone may apply its own edits, too.
  */
 
 import { open, readFile, stat } from "node:fs/promises";
@@ -19,10 +17,7 @@ interface WrittenFile {
   readonly modifiedMs: number;
 }
 
-/**
- * `here`: committed or stashed in this repository. `elsewhere`: perhaps from another clone. `bulk`: many
- * files.
- */
+/** `here`: committed or stashed in this repository. `elsewhere`: perhaps from another clone. */
 export type Brought = "here" | "elsewhere" | "bulk";
 
 export async function writtenByGit(
@@ -50,10 +45,7 @@ interface LogLine {
 const MOVES = /^(?:checkout|merge|reset|rebase|pull|cherry-pick|revert|clone)\b/;
 const MAKES = /^(?:commit|cherry-pick|revert|rebase \((?:continue|pick|reword|squash|fixup|edit)\))/;
 
-/**
- * The time at which a checkout, merge, reset, rebase or pull moved HEAD; null if git did something else
- * since.
- */
+/** Null if git did something else after it moved HEAD. */
 async function headMoved(folder: string): Promise<{ atMs: number; isOwn: boolean } | null> {
   const directory = await gitDirectory(folder);
   if (directory === null) return null;
@@ -82,7 +74,6 @@ async function isOwn(
   return known.some((line) => line.to === tip && MAKES.test(line.act));
 }
 
-/** The end of a reflog, oldest first; empty if there is none. */
 async function readLog(path: string): Promise<LogLine[]> {
   try {
     const file = await open(path, "r");
@@ -141,7 +132,6 @@ const GIT_ATTRIBUTES = `# Written by Holdfast. Rendered files are made again fro
 /events/*.jsonl -text merge=binary
 `;
 
-/** Leaves an existing file alone. */
 export async function writeGitAttributes(folder: string): Promise<void> {
   const path = join(folder, ".gitattributes");
   if (signatureAt(path) === null) await writeFileWhole(path, GIT_ATTRIBUTES);

@@ -4,31 +4,25 @@
  *     lease ──▶ scan ──foreign──▶ apply edits (human-edit.ts) ──▶ scan again
  *                 └──────────▶ prepare ──▶ place ──▶ sync folders ──▶ release lease
  *
- * One process renders at a time, under a lease per folder. It reads the goal anew, scans every file, and
- * replaces those that differ; STATE.md last, so that the files it points to are there.
+ * One process renders at a time, under a lease per folder. STATE.md comes last, after the files it points to.
  *
  * Invariants
  *  - Readers find every file whole: nothing is written in place.
- *  - No file goes back a revision: the goal is read under the lease, and a file that is ahead of it is left
- *    alone.
+ *  - No file goes back a revision: the goal is read under the lease, and a file ahead of it is left alone.
  *  - No edit is overwritten: right before a rename the file must be the one that was scanned, or everything
  *    is scanned again. Only one system call lies between that check and the rename.
  *
- * Events that git brought (`event-files.ts`) are merged first, under the lease, in one commit. Events of this
- * copy are in `events/` before a rendering shows them. Other files are neither read nor written.
- *
- * A folder shows one goal, named by its page; `events/` holds all goals. Before another goal is shown, the
- * old one is synced, so the edits of people are in its log. A crash on the way leaves files of both and the
- * old page; the next sync overwrites them.
+ * Events that git brought (`event-files.ts`) are merged first, in one commit. Events of this copy are in
+ * `events/` before a rendering shows them. A folder shows one goal, named by its page; `events/` holds all.
  *
  * | crash | leaves |
  * |---|---|
  * | after `prepare` | temporary files, which the next holder removes |
  * | between two renames | whole files of two revisions: the next sync writes the rest |
  * | before the folders are synced | possibly the old files again, as above |
+ * | while another goal replaces the one shown | files of both: the next sync overwrites them |
  *
- * A holder that is stopped for longer than its lease may still rename one file, since it checks its lease
- * right before. It is an older rendering, which the next sync replaces.
+ * A holder that is stopped for longer than its lease may still rename one file; the next sync replaces it.
  */
 
 import { lstatSync } from "node:fs";
@@ -68,10 +62,8 @@ const PAUSE_MS = { least: 2, most: 20 };
 
 /** The result of one sync of a goal with its folder, in both directions. */
 export interface SyncReport {
-  /** The revision of the goal that the files show. */
   readonly seq: number;
   readonly written: readonly string[];
-  /** Edits of people and other tools, and how each was applied. */
   readonly edits: readonly EditReport[];
   /** Files of a later revision than this store has, left alone. Bring the store up to date. */
   readonly ahead: readonly string[];
@@ -98,7 +90,6 @@ export class FolderWriter {
   private readonly events: EventFiles;
   private readonly leaseName: string;
   private readonly owner: string;
-  /** The goal that the folder may stop showing. */
   private readonly instead: string | null;
   private skipsEventLook = false;
   private isReady = false;
@@ -116,7 +107,6 @@ export class FolderWriter {
     this.owner = goalCore(goal).journal.newId();
   }
 
-  /** Creates the folder if needed. Its path may lead over a link; its content may not. */
   static async open(
     goal: Goal,
     folder: string,
@@ -146,10 +136,7 @@ export class FolderWriter {
     return Promise.resolve({ fresh: [], refused: [] });
   }
 
-  /**
-   * True if the page shows this goal and every file is absent or as some rendering wrote it: a sync would
-   * find no edit. Reads the seals of the files; renders nothing and takes no lease.
-   */
+  /** True if a sync would find no edit, by the seals of the files alone: no rendering, no lease. */
   async isUnedited(): Promise<boolean> {
     for (const path of renderedPaths(this.goal.state)) {
       const found = await this.scan.inspect(path);
@@ -317,7 +304,6 @@ export class FolderWriter {
     }
   }
 
-  /** Goal and revision of a file, if its seal is intact. */
   private async shown(path: string = STATE_PAGE): Promise<{ goal: string; revision: number } | null> {
     try {
       const { isIntact, goal, revision } = readSeal(
@@ -331,10 +317,7 @@ export class FolderWriter {
     }
   }
 
-  /**
-   * Removes files of records that a merge has renumbered: whole renderings of ours that are not rendered any
-   * more. Everything else stays.
-   */
+  /** Removes our own renderings of records that a merge has renumbered. */
   private async removeOrphans(files: readonly RenderedFile[], seq: number): Promise<void> {
     const wanted = new Set(files.map(({ path }) => path));
     for (const folder of RECORDS) {

@@ -9,16 +9,12 @@
  *     6 clean up  removes the second name, if everything was applied
  *
  * Invariants: every byte of a person is in the log or under the second name. An edit is applied once, since
- * the log knows its hash. If both sides changed the same thing, the person wins; the other value stays in the
- * log.
+ * the log knows its hash. If both sides changed a thing, the person wins; the log has the other value.
  *
  * | crash after | leaves |
  * |---|---|
  * | 1, 5 | a second name that is not needed |
  * | 4 | a file that is recognised by its hash and only rendered again |
- *
- * A person may save again from an old editor buffer. The merge then uses the base of that buffer, and each
- * act adds nothing that the goal has already.
  *
  * | written by | becomes |
  * |---|---|
@@ -50,11 +46,9 @@ export interface EditReport {
   readonly file: string;
   /** `human`: applied. `git`: applied as far as safe. `stranger`: backed up. `conflict`: rendered again. */
   readonly from: "human" | "git" | "stranger" | "conflict";
-  /** The changes that were applied, in words. */
   readonly taken: readonly string[];
-  /** Things that both the person and the goal had changed; the person's value was applied. */
+  /** Changed by both sides; the person's value was applied. */
   readonly conflicts: readonly string[];
-  /** Changes that could not be applied, and why. */
   readonly left: readonly string[];
   /** Path of the backup, if not everything in the file is in the goal. */
   readonly beside: string | null;
@@ -108,9 +102,7 @@ async function applyForeignFile(
   return applyEdit(context, file, look, brought);
 }
 
-/**
- * Rendered from another goal, or from a later revision than this store has: there is no base to compare with.
- */
+/** From another goal or a later revision than this store has: there is no base to compare with. */
 function isStranger({ text, revision }: Foreign, seq: number): boolean {
   return text !== null && (revision === null || revision > seq);
 }
@@ -147,9 +139,7 @@ async function rebuildConflict(
   return { ...report, left: [left], beside: await backUp(folder, path, look) };
 }
 
-/**
- * Null: the goal has this edit already. `brought`: git wrote the file, so the time of the edit is unknown.
- */
+/** Null: the goal has this edit already. `brought`: git wrote it, so the time of the edit is unknown. */
 async function applyEdit(
   context: EditContext,
   file: RenderedFile,
@@ -185,7 +175,6 @@ async function applyEdit(
   return { ...report, taken, left };
 }
 
-/** A file that cannot be read yields one entry in `left`. */
 async function mergeWithGoal(
   context: EditContext,
   file: RenderedFile,
@@ -246,10 +235,7 @@ function kindOf(path: string): Kind {
   return path.startsWith("blockers/") ? "blocker" : "session";
 }
 
-/**
- * The changes between two texts of a file. `since`: the revision of the first; null for the goal's own
- * changes.
- */
+/** `since`: the revision of the first text; null for the goal's own changes. */
 type ChangesBetween = (from: string, to: string, since: number | null) => Promise<Change[]>;
 
 const record =
@@ -298,13 +284,9 @@ async function baseOf(
 }
 
 /**
- * Filters an edit of STATE.md that git brought by a checkout, a stash, a merge or a clone. It may
- * be old, and may have been applied and undone since. So it needs a known base, a page that the log has not
- * seen, and a goal that has not changed the same thing since.
- *
- * Additions only count if the edit was committed in this repository. Otherwise the store of another clone
- * applies them too, and after the next merge everything would be there twice. `past`: the goal that the page
- * was rendered from.
+ * Filters an edit of STATE.md that git brought: it may be old, or applied and undone since. So it counts only
+ * where the goal has not moved on since `past`. Additions only count if they were committed in this
+ * repository: otherwise another clone applies them too, and after the next merge they would be there twice.
  */
 function cautious(merged: Merged, past: GoalState, now: GoalState, brought: Brought): Merged {
   const mine: Change[] = [];
@@ -328,7 +310,6 @@ function subjectOf(state: GoalState, key: string): unknown {
 
 const ITEM = /^\s*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
 
-/** True if git kept the lines of both sides of a merge. */
 function hasItemTwice(page: string): boolean {
   const ids = [...page.matchAll(ITEM)].map(([, id]) => id);
   return new Set(ids).size < ids.length;

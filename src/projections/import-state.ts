@@ -1,12 +1,9 @@
 /**
  * Makes a goal from a STATE.md of another tool or person.
  *
- * Values that a goal computes (position, progress, percent) are not copied: the import makes tasks and
- * phases, and reports where the file contradicts them. Everything that has no place in a goal becomes a fact
- * named `imported.…`, so nothing is lost.
- *
- * The first commit makes the goal, the second imports the rest. A crash in between leaves an empty goal, into
- * which the same import can run again.
+ * Computed values (position, progress) are not copied, but compared with the tasks that the import makes.
+ * Everything without a place in a goal becomes a fact named `imported.…`, so nothing is lost. A crash between
+ * the two commits leaves an empty goal, into which the same import can run again.
  */
 
 import {
@@ -55,9 +52,7 @@ import {
 interface ImportNotes {
   /** Contradictions between the file's statements and its own tasks, phases or numbers. */
   readonly contradictions: readonly string[];
-  /** Assumptions, where the file says nothing. */
   readonly assumed: readonly string[];
-  /** Keys of the `imported.…` facts. */
   readonly kept: readonly string[];
 }
 
@@ -400,7 +395,6 @@ class Import {
     );
   }
 
-  /** Compares the progress in the file with the progress of its tasks and phases. */
   compare(row: Row): void {
     const claims = map(row["progress"]);
     if (Object.keys(claims).length === 0) return;
@@ -461,7 +455,6 @@ function finishTaskOf(id: string, by: Actor): (state: GoalState) => Act<unknown>
   return (state) => finish(state, by);
 }
 
-/** Names from every `Phase 3: OAuth Integration` in the file. */
 function phaseNames(row: Row): Map<number, string> {
   const names = new Map<number, string>();
   const words = [...rows(row["blockers"]), ...rows(row["sessions"])].flatMap((each) => [

@@ -1,7 +1,4 @@
-/**
- * Reads STATE.md files of other tools leniently into one shape. Three forms: YAML with comments for headings,
- * YAML that lost its indentation when it was copied, or a frontmatter with sections. Nothing is dropped.
- */
+/** Reads a STATE.md of another tool leniently: YAML, flat YAML, or a frontmatter with sections. */
 
 import { OversizedText, parseYaml, UnreadableText } from "../state-files/index.ts";
 import { normalText } from "./seal.ts";
@@ -11,7 +8,6 @@ export type Row = Readonly<Record<string, unknown>>;
 
 export interface ImportedText {
   readonly row: Row;
-  /** Sections that have no key in the row. */
   readonly sections: ReadonlyMap<string, string>;
 }
 
@@ -30,12 +26,9 @@ export async function readImported(raw: string): Promise<ImportedText> {
   return { row, sections: new Map() };
 }
 
-/** A page has a frontmatter or headings of the second level; comments of YAML have one `#`. */
 function isPage(text: string): boolean {
   return /^---\s*\n/.test(text) || /^## +\S/m.test(text);
 }
-
-// ── YAML that lost its indentation ──
 
 const LISTS: Readonly<Record<string, RegExp>> = {
   decisions: /^(?:id|date|context)$/,
@@ -105,8 +98,6 @@ async function scalar(text: string): Promise<unknown> {
     throw error;
   }
 }
-
-// ── A frontmatter and sections ──
 
 async function readPage(
   frontmatter: string,
@@ -246,8 +237,6 @@ function readContinuity(row: Record<string, unknown>, content: string): string {
   }
   return left.join("\n");
 }
-
-// ── Values ──
 
 export const LINE = 500;
 export const TEXT = 20_000;

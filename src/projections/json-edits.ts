@@ -148,7 +148,6 @@ export function taskBoardChanges(from: Row, to: Row, since: number): Change[] {
   return found;
 }
 
-/** Which field each editable member of a task's row holds: `depends_on` holds `dependsOn`. */
 const EDITABLE = editableColumns({ ...TASK_PLAN, ...BUILD_TASK, ...REVIEW_TASK });
 const STATUSES = ["status", "own_status", "blocked_by"];
 

@@ -1,7 +1,4 @@
-/**
- * Renders `agent_state.json`, the state for the next agent, and `task_board.json`, all tasks in working
- * order.
- */
+/** Renders `agent_state.json` and `task_board.json`. */
 
 import {
   BUILD_TASK,
@@ -50,7 +47,6 @@ interface TaskText {
   readonly row: Row;
 }
 
-/** The last event that changed a task, a phase or a blocker. */
 export function boardRevision(state: GoalState): number {
   let revision = state.phasesRevision;
   for (const task of state.tasks.values()) if (task.revision > revision) revision = task.revision;
@@ -62,7 +58,6 @@ export function boardRevision(state: GoalState): number {
 export class TaskBoardText {
   private readonly texts = new WeakMap<Task, TaskText>();
 
-  /** Rows that were not rendered before; the writer checks them. */
   readonly fresh: Row[] = [];
 
   render(state: GoalState, survey: Survey): SealedText {

@@ -32,7 +32,6 @@ const maybe = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: "nu
 const list = (items: JsonSchema): JsonSchema => ({ type: "array", items });
 const whole = { type: "integer", minimum: 0 };
 const ordinal = { type: "integer", minimum: 1 };
-/** ISO text; a number only where no calendar reaches. */
 const time = {
   anyOf: [{ type: "string", pattern: "^[+-]?\\d{4,6}-\\d{2}-\\d{2}T[\\d:.]+Z$" }, { type: "integer" }],
 };
@@ -100,11 +99,9 @@ interface Members {
 interface MemberOptions {
   /** Members that are null or 0 are left out, as `rowMaker` does. */
   readonly sparse?: boolean;
-  /** The kinds of values that the schema has a definition for. */
   readonly defined?: Definitions;
 }
 
-/** The members of a record's row, by its table. */
 function membersOf(table: RecordTable, { sparse = false, defined = {} }: MemberOptions = {}): Members {
   const members: Members = { required: {}, optional: {} };
   for (const [name, field] of Object.entries(table)) {
@@ -260,7 +257,6 @@ const AGENT_STATE_V1_SCHEMA: JsonSchema = {
   ...record({ ...sealOf(1), ...agentStateBody("blockers") }),
 };
 
-/** The frontmatter of the record files, for other programs. */
 export const RECORDS_SCHEMA: JsonSchema = {
   $schema: DRAFT,
   $id: `${BASE}/records.schema.json`,

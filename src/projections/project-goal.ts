@@ -1,9 +1,8 @@
 /**
  * Keeps a folder of the repository up to date with a goal, and applies the edits of people.
  *
- * Every write through the goal's handle is followed by rendering. Before an agent writes, the files are
- * checked: an edit of the last seconds stops the agent; an older one is applied first, so that the agent
- * decides on it.
+ * Every write through the goal's handle is followed by rendering. Before an agent writes, an edit of the last
+ * seconds stops it; an older edit is applied first, so that the agent decides on it.
  */
 
 import { userInfo } from "node:os";
@@ -41,9 +40,7 @@ export class GoalFolder {
   private readonly quietMs: number;
   private queue: Promise<unknown> = Promise.resolve();
   private waiting: Promise<SyncReport> | null = null;
-  /** A write of ours has just checked all files and found no change. */
   private isClean = false;
-  /** `sync` was called, so all files are checked. */
   private isAsked = false;
 
   constructor(goal: Goal, writer: FolderWriter, options: ProjectOptions) {
@@ -53,31 +50,23 @@ export class GoalFolder {
     this.quietMs = options.quietMs ?? QUIET_MS;
   }
 
-  /** The absolute path of the folder. */
   get path(): string {
     return this.writer.folder;
   }
 
-  /**
-   * Applies the edits of people, then writes the files that differ. Call it at the start of a session, and
-   * after the goal was changed through another handle or process.
-   */
+  /** Applies the edits of people, then writes the files that differ. Call it when a session starts. */
   sync(): Promise<SyncReport> {
     this.isAsked = true;
     return this.join();
   }
 
-  /** Stops following the goal. The files stay as they are. */
+  /** Stops following the goal. */
   async close(): Promise<void> {
     goalCore(this.goal).guardWrites(null);
     await this.queue;
   }
 
-  /**
-   * Hooks around the writes of the goal's handle.
-   *
-   * @internal
-   */
+  /** @internal */
   guard(onFailure = (error: unknown): void => goalCore(this.goal).journal.warn(error)): WriteGuard {
     return {
       before: async (by) => {
@@ -101,7 +90,6 @@ export class GoalFolder {
     };
   }
 
-  /** Shares a sync that has not begun yet: it will see the same goal. */
   private join(): Promise<SyncReport> {
     this.waiting ??= this.enqueue();
     return this.waiting;
@@ -156,7 +144,6 @@ export class GoalFolder {
   }
 }
 
-/** Notes about the edits that a sync applied, or could not apply. */
 export function editNotes({ edits }: SyncReport): HoldfastError[] {
   return edits.flatMap((edit) => [
     ...(edit.taken.length > 0 ? [editTaken(edit.file, edit.taken)] : []),
@@ -165,13 +152,12 @@ export function editNotes({ edits }: SyncReport): HoldfastError[] {
 }
 
 /**
- * Renders a goal into a folder of the repository (STATE.md, agent_state.json, task_board.json, decisions/,
- * blockers/, sessions/) and keeps it up to date. People and other tools read, review and edit it there.
+ * Renders a goal into a folder of the repository, where people and other tools read, review and edit it.
  *
  *     const folder = await projectGoal(goal, { folder: ".planning" });
  *
- * The log stays the truth: deleted files come back byte for byte. An edit becomes events by a human. If it
- * cannot be applied, the file is backed up beside its new rendering, and the report says so.
+ * The log stays the truth: deleted files come back byte for byte. An edit becomes events by a human; one that
+ * cannot be applied is backed up beside the new rendering.
  */
 export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Promise<GoalFolder> {
   const folder = new GoalFolder(goal, await openWriter(goal, options), options);
@@ -189,8 +175,7 @@ export interface FollowOptions extends ProjectOptions {
 
 /**
  * Like `projectGoal`, for a command that writes once: skips the first sync if the files show this goal and
- * have no edits. The sync after the write is then the only one. Edits are still noticed before the write, by
- * seals and signatures.
+ * have no edits. Edits are still noticed before the write, by seals and signatures.
  */
 export async function followGoal(goal: Goal, options: FollowOptions): Promise<GoalFolder> {
   const writer = await openWriter(goal, options);
@@ -208,10 +193,7 @@ function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> 
   return FolderWriter.open(goal, path, human, waitMs, instead);
 }
 
-/**
- * For a goal that the folder does not show: writes its events there, now and after every write through this
- * handle, so that every clone has them. Renders nothing.
- */
+/** For a goal that the folder does not show: writes its events there, now and after every write. */
 export async function keepEvents(goal: Goal, folder: string): Promise<void> {
   const writer = await FolderWriter.open(goal, resolve(folder), { name: userName(), role: "human" }, WAIT_MS);
   await writer.saveEvents();

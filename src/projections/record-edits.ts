@@ -1,7 +1,4 @@
-/**
- * Hand edits of files in decisions/, blockers/ and sessions/. An edited decision becomes a new decision that
- * supersedes the old one. A blocker changes its status. A session gets notes.
- */
+/** Hand edits of record files: a new decision supersedes, a blocker changes status, a session gets notes. */
 
 import { noteActs, sessionActs } from "../goal/index.ts";
 import { DECISION } from "../model/goal/index.ts";

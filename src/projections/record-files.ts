@@ -1,9 +1,6 @@
 /**
- * Renders `decisions/`, `blockers/` and `sessions/`: one Markdown file per record, with a frontmatter and
- * sections.
- *
- * Only this file makes their names. Ids come from the log or from people, so no part of them enters a path
- * unchecked. Two records never share a file, even on file systems that ignore case.
+ * Renders `decisions/`, `blockers/` and `sessions/`: one Markdown file per record. No part of an id enters a
+ * path unchecked, and two records never share a file, even on file systems that ignore case.
  */
 
 import { sha256 } from "../model/digest.ts";
@@ -83,7 +80,6 @@ function page(
   return sealMarkdown(goal, revision, `${yamlFields(row as Fields)}---\n\n# ${title}\n${body.join("")}`);
 }
 
-/** The part of YAML that the frontmatter needs. */
 export function yamlFields(fields: Fields, indent = ""): string {
   return Object.entries(fields)
     .map(([name, value]) => `${indent}${name}:${yamlField(value, indent)}`)

@@ -50,7 +50,6 @@ function oneMaker(type: Field["type"]): ((value: unknown) => unknown) | null {
 
 const byRow = ({ name, role }: Actor): Row => ({ name, role });
 
-/** Any object under the names of files: `phaseName` becomes `phase_name`. */
 export function snakeRow(object: object): Row {
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [fileName(name), value]));
 }
@@ -75,7 +74,6 @@ export function editableColumns(table: RecordTable): ReadonlyMap<string, string>
   return new Map(editable.map(([name, field]) => [fileName(name, field), name]));
 }
 
-/** The content of a record as its Markdown file says it: the reverse of `rowMaker` and `sectionsOf`. */
 export function readContent(
   table: RecordTable,
   row: Readonly<Row>,

@@ -1,7 +1,4 @@
-/**
- * Renders a goal as the files of a folder: a pure function, so every process that folds the same events
- * renders the same bytes. Records are immutable objects, so a rendering of an unchanged record is reused.
- */
+/** Renders a goal as files: a pure function, so every process renders the same bytes. */
 
 import { type GoalState, type Survey, surveyGoal } from "../model/goal/index.ts";
 import { problemIn, schemaRefused } from "../state-files/index.ts";
@@ -27,10 +24,8 @@ export interface RenderedFile extends SealedText {
   readonly path: string;
 }
 
-/** Rows that the writer checks against the schemas before it writes. */
 export interface FreshRows {
   readonly agentState: Record<string, unknown>;
-  /** Tasks that were rendered since the last check, which empties this list. */
   readonly tasks: Record<string, unknown>[];
 }
 
@@ -41,7 +36,6 @@ export interface Rendering {
   readonly fresh: FreshRows;
 }
 
-/** The paths of all files that `Renderer.render` returns. */
 export function renderedPaths(state: GoalState): string[] {
   return [
     ...[...state.decisions.values()].map(decisionPath),
@@ -104,7 +98,6 @@ export function renderGoal(state: GoalState, seq: number): Rendering {
   return new Renderer().render(state, seq);
 }
 
-/** Throws if a rendering breaks a schema that we publish. */
 export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
   for (const row of fresh.tasks) {
     const problem = await problemIn(row, TASK_BOARD_SCHEMA, "#/$defs/task");

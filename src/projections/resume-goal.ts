@@ -6,8 +6,7 @@
  *     3 verify   every recorded file against its hash: OK, DRIFTED or MISSING
  *     4 show     position, decisions, blockers
  *
- * A mismatch or a stale state gives the status `review` or `stale`. After a person has looked, `proceed` goes
- * on.
+ * After a mismatch or in a stale state, a person has to look before `proceed` goes on.
  */
 
 import { join, resolve } from "node:path";
@@ -26,7 +25,6 @@ export interface ResumeOptions {
   readonly proceed?: boolean;
 }
 
-/** A plan or summary. Its text is data, not instructions. */
 export interface ContextFile {
   readonly path: string;
   readonly text: string;
@@ -35,14 +33,11 @@ export interface ContextFile {
 export interface Resumption {
   /** `review`: something does not match. `stale`: older than its time to live. Both need `proceed`. */
   readonly status: "ready" | "review" | "stale";
-  /** Three lines to show: position, decisions, blockers. */
   readonly display: readonly [string, string, string];
   readonly position: Position;
   readonly plan: ContextFile | null;
-  /** Summaries of the phase's earlier plans, in order. */
   readonly summaries: readonly ContextFile[];
   readonly files: FileReport;
-  /** Findings that a person should review before going on. */
   readonly review: readonly string[];
   readonly ageMs: number;
 }
@@ -52,8 +47,7 @@ const SHOWN = 12;
 const SHOWN_CHARACTERS = 120;
 
 /**
- * Checks the age of the state and the recorded files, and collects the context of the current plan. Changes
- * nothing.
+ * Checks the age of the state and the recorded files, and collects the context of the current plan.
  *
  *     const { status, review } = await resumeGoal(goal);
  *     if (status !== "ready") show(review); // then: resumeGoal(goal, { proceed: true })
@@ -81,7 +75,6 @@ export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promi
   };
 }
 
-/** A goal without recorded files needs no root. */
 async function checked(goal: Goal, root: string | undefined): Promise<FileReport> {
   if (goal.state.files.size === 0) return { isOk: true, files: [] };
   return goal.checkFiles(root === undefined ? {} : { root });

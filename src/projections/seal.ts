@@ -1,11 +1,8 @@
 /**
  * The seal of a rendered file: its goal, its revision, and a digest of everything else in it.
  *
- * The digest decides who wrote a file last. If it fits, some rendering wrote the file, in whichever process.
- * If not, a person, git or another tool changed it. Line endings and a byte order mark do not count, since
- * git and editors change them.
- *
- * The seal is at the top of a frontmatter or of a JSON object.
+ * The digest decides who wrote a file last. If it fits, some rendering did; if not, a person, git or another
+ * tool. Line endings and a byte order mark do not count, since git and editors change them.
  */
 
 import { sha256 } from "../model/digest.ts";
@@ -14,7 +11,6 @@ import { yamlScalar } from "./written-text.ts";
 
 export interface Seal {
   readonly goal: string;
-  /** The last event that changed the content of the file. */
   readonly revision: number;
   readonly digest: string;
 }
@@ -58,7 +54,6 @@ const BEFORE_DIGEST = /(?:^revision: |^\s*"revision": )\d{1,15},?\n$/m;
 const GOAL_LINE = /^(?:goal: |\s*"run_id": )"?([A-Za-z0-9][A-Za-z0-9._-]{0,127})"?,?$/m;
 
 export interface ReadSeal {
-  /** Nothing changed since the rendering. */
   readonly isIntact: boolean;
   readonly goal: string | null;
   readonly revision: number | null;
@@ -88,7 +83,6 @@ export function hasTwoSeals(raw: string): boolean {
   return new Set(normalText(raw).match(SEALS) ?? []).size > 1;
 }
 
-/** The same text with a fitting digest, after a change of our own. */
 export function resealed(text: string): string {
   const found = DIGEST_LINE.exec(text.slice(0, HEAD_CHARACTERS));
   const old = found?.[1] ?? found?.[2];
@@ -98,7 +92,6 @@ export function resealed(text: string): string {
   return head + found[0].replace(old, sha256(head + rest)) + rest;
 }
 
-/** Without the changes of git and editors: byte order mark and line endings. */
 export function normalText(raw: string): string {
   const text = raw.startsWith("\uFEFF") ? raw.slice(1) : raw;
   return text.includes("\r\n") ? text.replaceAll("\r\n", "\n") : text;

@@ -22,9 +22,7 @@ export function pageChanges(from: StatePage, to: StatePage, since: number): Chan
   ];
 }
 
-/**
- * The goal's own changes since the base, as the page shows them. An item that left the page was not removed.
- */
+/** The goal's own changes since the base. An item that left the page was not removed. */
 export function shownChanges(from: StatePage, now: StatePage): Change[] {
   // The computed line changes with everything else.
   return pageChanges({ ...from, ready: "" }, { ...now, ready: "" }, 0).filter(
@@ -75,7 +73,6 @@ function nextChanges(from: StatePage, to: StatePage): Change[] {
   return [...found, change("next", next, `next action: ${next || "none"}`, act)];
 }
 
-/** Removes the task that a line names, and keeps the text after it. */
 function withoutTask(next: string): string {
   if (!TASK_FIRST.test(next)) return next;
   return / — (.*)$/.exec(next)?.[1] ?? "";
@@ -297,12 +294,9 @@ function computedChanges(from: ReadonlyMap<string, string>, to: ReadonlyMap<stri
     );
 }
 
-// Below: which lines of a STATE.md with both sides of a merge were written by a person? The rendering of the
-// other copy cannot be made here, but its texts are in the log. So a line counts as rendered if it has the
-// form of a rendered line and its words are in an event; of a computed line only the form counts. Any other
-// line must not be lost.
+// Below: the lines of a STATE.md with both sides of a merge that a person wrote. The other copy cannot be
+// rendered here, but its texts are in the log: a rendered line has a known form, and words of an event.
 
-/** Every text of the log, each on one line. */
 export async function textsInLog(goal: Pick<Goal, "id" | "events">): Promise<ReadonlySet<string>> {
   const texts = new Set([goal.id]);
   const add = (value: unknown): void => {

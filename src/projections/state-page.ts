@@ -2,11 +2,7 @@
  * STATE.md: renders a goal on one page, and reads the page back.
  *
  * Every list is bounded and every item is one line, so the page stays below 150 lines, however long the
- * history is. It says how many items are left out, and in which file they are. Position, progress and bar are
- * computed from the tasks, so they cannot contradict each other.
- *
- * `readStatePage` finds everything that a person may change. It ignores the order of sections, blank lines,
- * the kind of bullets and text above the title.
+ * history is. Reading ignores the order of sections, blank lines and the kind of bullets.
  */
 
 import {
@@ -69,9 +65,7 @@ interface StateSummary {
   readonly updatedAt: number;
   readonly position: Position;
   readonly progress: Progress;
-  /** The next action that a person or agent noted, until it is done. */
   readonly next: string | null;
-  /** The next task, if the note does not name it. */
   readonly ready: string | null;
   readonly phases: Shown<string>;
   readonly tasks: Shown<SummaryTask>;
@@ -154,9 +148,7 @@ function phaseLines({ phases }: Survey, position: Position): Shown<string> {
   };
 }
 
-/**
- * Blocked and running tasks of other phases, then open tasks of the current phase, then its latest done ones.
- */
+/** Blocked and running tasks elsewhere, then open tasks of this phase, then its latest done ones. */
 function taskLines(state: GoalState, survey: Survey, position: Position): Shown<SummaryTask> {
   const all = [...state.tasks.values()].filter(
     (task) => task.phase === position.phase && task.status !== "dropped",
@@ -233,7 +225,6 @@ function section(name: string, lines: readonly string[]): string {
 const READY = "Ready: ";
 const COMPUTED_NEXT = /^Ready: T-\d{3,}: /;
 
-/** The noted action, which can be edited, and the computed line. */
 function nextLines({ next, ready }: StateSummary): string[] {
   return [next, ready && `${READY}${ready}`].filter((line) => line !== null).flatMap((line) => [line, ""]);
 }
@@ -287,7 +278,6 @@ export interface Page {
   readonly sections: ReadonlyMap<string, string>;
 }
 
-/** Null if the frontmatter does not end. */
 export function splitPage(text: string): Page | null {
   let body = text;
   let frontmatter = "";
@@ -353,7 +343,6 @@ export function readStatePage(page: Page): StatePage {
   };
 }
 
-/** All lines but the computed one are the next action. */
 function readNext(content: string): Pick<StatePage, "next" | "ready"> {
   const lines = content.split("\n");
   const computed = lines.find((line) => COMPUTED_NEXT.test(line)) ?? "";

@@ -1,8 +1,6 @@
 /**
- * Writes values as text that people can read and edit, and that reads back as the same values.
- *
- * Text of an agent may look like a heading, a list item or the end of a frontmatter. Holdfast writes it as
- * a JSON string, which neither YAML nor Markdown interprets.
+ * Writes values as text that people can edit and that reads back as the same values. Text that looks like a
+ * heading or the end of a frontmatter becomes a JSON string, which neither YAML nor Markdown interprets.
  */
 
 import { ALL_UNPRINTABLE, jsonString, UNPRINTABLE } from "../state-files/index.ts";

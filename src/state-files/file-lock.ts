@@ -1,7 +1,5 @@
 /**
- * One writer at a time for a file that has no store beside it.
- *
- * The lock is a file that names its holder from its first moment on.
+ * One writer at a time for a file that has no store beside it. The lock is a file that names its holder.
  *
  * | situation | outcome |
  * |---|---|
@@ -10,8 +8,7 @@
  * | the holder is on another machine | the lock expires after a minute |
  *
  * A holder counts as dead if it ran in this boot and pid namespace and no process with its pid has its start
- * time. A pid alone proves nothing, since pids are reused. The lock's age decides if
- * start times are unknown.
+ * time: pids are reused. The lock's age decides if start times are unknown.
  */
 
 import { randomBytes } from "node:crypto";
@@ -73,8 +70,7 @@ async function lockAndAct<Result>(
 
 /**
  * Writes the lock under another name and links it: a lock without a holder's name would keep others out for a
- * minute if its maker were killed. Synchronous, to make a kill in between unlikely; it would leave a file
- * that nothing reads.
+ * minute if its maker were killed. Synchronous, to make a kill in between unlikely.
  */
 function make(file: string, mine: string, token: string): boolean {
   const named = `${file}.${token}`;

@@ -1,7 +1,6 @@
 /**
  * Generates the code of a project's own repo memory: schemas of a state and a board, a typed manager for
- * each, and a file for migrations. The texts then belong to the project: no release of this library changes
- * them.
+ * each, and a file for migrations. The texts then belong to the project.
  */
 
 import { HoldfastError } from "../model/errors.ts";

@@ -1,6 +1,4 @@
-/**
- * JSON files with a schema, versions and a lock, for a program's own state; and text files written safely.
- */
+/** JSON files with a schema, versions and a lock; and text files written safely. */
 
 export { withFileLock } from "./file-lock.ts";
 export { type FieldSpec, type FieldSpecs, generateState, type StateTemplate } from "./generate-state.ts";

@@ -1,10 +1,7 @@
-/** JSON text that people can read and git can merge, without invisible characters. */
-
 /** Control, format, private, surrogate and unassigned characters, and Unicode's line separators. */
 export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}]/u;
 export const ALL_UNPRINTABLE = new RegExp(UNPRINTABLE.source, "gu");
 
-/** A JSON string in which nothing is invisible and nothing can end a line. */
 export function jsonString(text: string): string {
   return JSON.stringify(text).replace(ALL_UNPRINTABLE, (character) =>
     [...Array(character.length).keys()]

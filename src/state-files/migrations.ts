@@ -1,9 +1,8 @@
 /**
  * Versions of a JSON file and the steps between them.
  *
- * A file states its version in `schema_version`. An older file is migrated step by step, in memory. A newer
- * file, or one without a version, is refused: guessing would lose data. `migrateFile` writes a backup first,
- * and writes whole files:
+ * A newer file, or one without a `schema_version`, is refused: guessing would lose data. `migrateFile` writes
+ * a backup first, and writes whole files:
  *
  * | crash | leaves | the next run |
  * |---|---|---|
@@ -22,9 +21,7 @@ import { writeFileWhole } from "./whole-file.ts";
 
 type JsonObject = Record<string, unknown>;
 
-/**
- * `steps[1]` turns version 1 into version 2. A step gets its own copy, without the version, and returns it.
- */
+/** `steps[1]` turns version 1 into version 2. A step gets its own copy, without the version. */
 export interface Migrations {
   readonly current: number;
   readonly steps: Readonly<Record<number, (old: JsonObject) => JsonObject>>;
@@ -33,11 +30,9 @@ export interface Migrations {
 export interface Migrated {
   readonly value: JsonObject;
   readonly from: number;
-  /** The versions that were migrated, oldest first; empty when the value was up to date. */
   readonly steps: readonly number[];
 }
 
-/** Migrates a value in memory. `what` names it in errors. */
 export function migrate(value: JsonObject, { current, steps }: Migrations, what: string): Migrated {
   const from = value["schema_version"];
   if (!Number.isInteger(from) || (from as number) < 1) {
@@ -66,11 +61,8 @@ export interface MigrationReport {
   readonly file: string;
   readonly from: number;
   readonly to: number;
-  /** False: the file was up to date, or this was a dry run. */
   readonly written: boolean;
-  /** Path of the copy of the old file; null when nothing was written. */
   readonly backup: string | null;
-  /** The file as it is, or would be. */
   readonly text: string;
 }
 
@@ -78,13 +70,13 @@ export interface MigrateFileOptions {
   readonly migrations: Migrations;
   readonly schema?: JsonSchema;
   readonly dryRun?: boolean;
-  /** Finishes the new text, with the old one at hand; for files that carry a digest of themselves. */
+  /** For files that carry a digest of themselves. */
   readonly finish?: (text: string, old: string) => string;
 }
 
 const FILE_BYTES = 64 * 1024 * 1024;
 
-/** Migrates a file on disk. Does nothing when the file is up to date, so it can run at every start. */
+/** Does nothing when the file is up to date, so it can run at every start. */
 export async function migrateFile(file: string, options: MigrateFileOptions): Promise<MigrationReport> {
   const { migrations, schema, dryRun = false, finish = (text) => text } = options;
   const old = await readBounded(file, FILE_BYTES);

@@ -1,8 +1,7 @@
 /**
  * Checks JSON against a schema: a bad write is refused, with the path and the rule that it breaks.
  *
- * Two evaluators, because ajv is too slow for commands that live for 200 ms. For the schemas of a goal's
- * files, on Node 20:
+ * Two evaluators, because ajv is too slow for commands that live for 200 ms:
  *
  * | | before the first answer | code |
  * |---|---|---|
@@ -10,9 +9,9 @@
  * | ajv, compiled to a module at build time | 6.5 ms | 354 KB in the package |
  * | `fitOf` below | 2.1 ms | 110 lines |
  *
- * `fitOf` only answers yes or no, and only knows the keywords that our own schemas use: it throws on any
- * other. For a no, ajv words the error. `test/state-files/schema-check.test.ts` compares the two on random
- * values. Schemas of users always go to ajv.
+ * `fitOf` only answers yes or no, and throws on a keyword that our own schemas do not use. For a no, ajv
+ * words the error. `test/state-files/schema-check.test.ts` compares the two. Schemas of users always go to
+ * ajv.
  */
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
@@ -48,7 +47,6 @@ function load(): Promise<Ajv2020> {
   return loaded;
 }
 
-/** The check of any schema, by ajv. */
 export async function checkOf(schema: JsonSchema, part = ""): Promise<SchemaCheck> {
   const ajv = await load();
   const id = String(schema["$id"] ?? "");
@@ -127,7 +125,6 @@ type Fit = (value: unknown) => boolean;
 
 const made = new Map<JsonSchema, Map<string, Fit>>();
 
-/** Whether a value fits one of our own schemas. */
 export function fitOf(schema: JsonSchema, part = "#"): Fit {
   const parts = made.get(schema) ?? new Map<string, Fit>();
   made.set(schema, parts);

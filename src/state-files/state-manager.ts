@@ -2,11 +2,8 @@
  * A program's own state under a JSON Schema: load, update, commit, in a file or in a store.
  *
  * An update is a function that runs twice: at once, to refuse what the schema refuses, and at the commit, on
- * the state stored by then. So two agents that commit at the same time both get their changes in. Others see
- * nothing before the commit, and then all of it.
- *
- * Many callers may share one manager, such as the requests of a server. Loads, updates and commits run in the
- * order of their calls, and each update is committed once, by the first commit after it.
+ * the state stored by then. So two agents that commit at the same time both get their changes in. Callers may
+ * share one manager: loads, updates and commits run in the order of their calls.
  */
 
 import { dirname } from "node:path";
@@ -32,10 +29,7 @@ export interface StateSpec<State> {
   readonly initial?: State;
 }
 
-/**
- * A file or a stream that holds a state. `change` gets the stored state, or null, and makes its result
- * durable.
- */
+/** `change` gets the stored state, or null, and makes its result durable. */
 interface Storage {
   readonly name: string;
   read(): Promise<JsonObject | null>;
@@ -45,14 +39,11 @@ interface Storage {
 type Update<State> = (state: State) => State | undefined;
 
 /**
- * A program's own state under a JSON Schema, where a goal would be too much: settings, a cursor, a small
- * index.
+ * A program's own state under a JSON Schema, where a goal would be too much: settings, a cursor.
  *
  *     const settings = StateManager.onFile("settings.json", { schema, initial });
  *     await settings.update((state) => ({ ...state, runs: state.runs + 1 }));
  *     await settings.commit();
- *
- * Two processes that commit at once both get their changes in.
  */
 export class StateManager<State extends object = JsonObject> {
   private readonly storage: Storage;
@@ -96,10 +87,7 @@ export class StateManager<State extends object = JsonObject> {
     return this.current;
   }
 
-  /**
-   * Changes the state in memory: in place, or by returning another one. A result that breaks the schema
-   * throws, with the path and the rule, and leaves the state unchanged. Call `commit` to store it.
-   */
+  /** Changes the state in memory, in place or by returning another one. Throws if it breaks the schema. */
   update(change: Update<State>): Promise<State> {
     return this.enqueue(async () => {
       const check = await checkOf(this.spec.schema);
@@ -126,7 +114,6 @@ export class StateManager<State extends object = JsonObject> {
     });
   }
 
-  /** Runs after every earlier call, even if that failed. */
   private enqueue<Result>(act: () => Promise<Result>): Promise<Result> {
     const turn = this.queue.then(act, act);
     this.queue = turn;

@@ -60,12 +60,10 @@ function decodeText(bytes: Uint8Array): string {
 
 const CONFLICT = /^<<<<<<< .*\n[\s\S]*^=======$[\s\S]*^>>>>>>> /m;
 
-/** Whether git left both sides of a merge conflict in the text. */
 export function hasConflictMarkers(text: string): boolean {
   return CONFLICT.test(text.replaceAll("\r\n", "\n"));
 }
 
-/** Parses a YAML mapping into JSON values. */
 export async function parseYaml(text: string): Promise<Record<string, unknown>> {
   if (text.length > YAML_CHARACTERS) {
     throw new OversizedText(`its YAML has ${text.length} characters, the limit is ${YAML_CHARACTERS}`);
@@ -109,7 +107,6 @@ function bracketDepth(text: string): number {
   return deepest;
 }
 
-/** Parses a JSON object of bounded depth. */
 export function parseJson(text: string): Record<string, unknown> {
   if (bracketDepth(text) > JSON_DEPTH) {
     throw new UnreadableText(`its JSON is nested deeper than ${JSON_DEPTH} levels`);

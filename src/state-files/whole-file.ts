@@ -1,7 +1,6 @@
 /**
  * Files that are whole at every instant: written under another name, synced, renamed into place, and the
- * folder synced. Neither a crash nor a power cut leaves half of one. A crash leaves a temporary file that
- * nothing reads.
+ * folder synced. A crash leaves a temporary file that nothing reads.
  */
 
 import { randomBytes } from "node:crypto";
@@ -27,7 +26,6 @@ export function sameSignature(a: Signature | null, b: Signature | null): boolean
   return a.inode === b.inode && a.size === b.size && a.modifiedNs === b.modifiedNs;
 }
 
-/** The signature of the file or link at this path; null if there is none. */
 export function signatureAt(path: string): Signature | null {
   try {
     const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
@@ -38,7 +36,6 @@ export function signatureAt(path: string): Signature | null {
   }
 }
 
-/** A file that is written and synced under a temporary name. */
 export interface PreparedFile {
   readonly path: string;
   readonly signature: Signature;

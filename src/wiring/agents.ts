@@ -1,7 +1,4 @@
-/**
- * The agents that can be wired, and the entries in their files. One row per agent; `docs/coding-agents.md`
- * compares their shapes, units and limits.
- */
+/** The agents that can be wired; `docs/coding-agents.md` compares their shapes, units and limits. */
 
 import { HoldfastError } from "../model/errors.ts";
 import type { Ours, Wanted } from "./json-file.ts";
@@ -9,7 +6,6 @@ import type { Ours, Wanted } from "./json-file.ts";
 export const AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
 export type AgentName = (typeof AGENTS)[number];
 
-/** How an agent starts our command. */
 export interface Launch {
   /** For hooks, which a shell runs: `holdfast`. Arguments follow it. */
   shell(agent: AgentName): string;
@@ -31,7 +27,6 @@ export interface AgentRow {
   readonly files: readonly WiredFile[];
   /** The setting that switches its hooks off, and the files that may have it; the first one decides. */
   readonly hooksOff?: { readonly key: string; readonly paths: readonly string[] };
-  /** The step that a person still has to do. */
   readonly afterwards: string;
 }
 
@@ -186,7 +181,6 @@ export const AGENT_TABLE: Readonly<Record<AgentName, AgentRow>> = { claude, code
 
 const COMMAND = /\shook (claude|codex|cursor|gemini) [a-z-]+$/;
 
-/** The command of an entry, if it is ours. */
 export function ourCommand(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return null;
   const { command } = value as { command?: unknown };

@@ -1,6 +1,4 @@
-/**
- * Wires coding agents: adds our hooks and our MCP server to their configuration, and changes nothing else.
- */
+/** Adds our hooks and our MCP server to the configuration of coding agents. */
 
 export { AGENT_TABLE, AGENTS, type AgentName, agentsNamed } from "./agents.ts";
 export { findLaunch, ON_A_STORE, typedName, withTypedCommands } from "./launch.ts";

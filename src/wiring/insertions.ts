@@ -1,7 +1,4 @@
-/**
- * Wiring only inserts text into a file of a user. So `--remove` takes out that very text, and the rest is as
- * it was, byte for byte.
- */
+/** Wiring only inserts text into a file of a user, so `--remove` gives back the same bytes. */
 
 import { HoldfastError } from "../model/errors.ts";
 
@@ -24,10 +21,9 @@ export function insertAll(text: string, insertions: readonly Insertion[]): strin
 }
 
 /**
- * The text without the insertions, or null when they are not all there any more. `length`: that of the text
- * before them. If the file changed in one place since, everything behind it has moved by as much as the file
- * grew. If it changed in several places, each insertion is searched by its text, and must be found exactly
- * once.
+ * The text without the insertions, or null if they are not all there; `length`: that of the text before them.
+ * After a change in one place, everything behind it has moved by as much as the file grew. After several,
+ * each insertion is searched by its text, and must be found exactly once.
  */
 export function removeAll(text: string, insertions: readonly Insertion[], length: number): string | null {
   const sorted = [...insertions].sort((a, b) => a.at - b.at);

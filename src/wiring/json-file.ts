@@ -1,13 +1,11 @@
 /**
  * Adds entries to a JSON file with comments, and removes them again.
  *
- * Wanted entries form a tree: objects are merged, lists get missing elements appended, other values are added
- * if nothing is there. Existing text never changes. Entries of ours are recognised by their content, so a
- * second run adds nothing, and an entry of an older release is replaced.
+ * Objects are merged, lists get missing elements appended, other values are added if nothing is there.
+ * Existing text never changes. Entries of ours are recognised by their content.
  *
  * `jsonc-parser` reads. Writing is ours, because `modify` of that library reformats every line that it
- * touches, such as the whole of a one-line file. Removing our entries would then not give back the same
- * bytes.
+ * touches: removing our entries would then not give back the same bytes.
  */
 
 import { createScanner, getNodeValue, type Node, type ParseError, parseTree } from "jsonc-parser";
@@ -25,7 +23,6 @@ export interface Ours {
 export interface Merged {
   readonly text: string;
   readonly insertions: readonly Insertion[];
-  /** Paths of existing values that differ and were left alone. */
   readonly kept: readonly string[];
 }
 
@@ -96,7 +93,6 @@ function canonical(value: unknown): string {
   );
 }
 
-/** The style of a file: line ends, one level of indentation, and whether it is on one line. */
 interface Style {
   readonly eol: string;
   readonly step: string;
@@ -206,7 +202,6 @@ function indentAt(text: string, at: number): string {
   return /^[ \t]*/.exec(line)?.[0] ?? "";
 }
 
-/** The indentation of an item that is first on its line; null for others. */
 function ownIndent(text: string, at: number): string | null {
   const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at);
   return /^[ \t]*$/.test(line) ? line : null;
@@ -229,7 +224,6 @@ export function stripJson(text: string, file: string, ours: Ours, drop: readonly
   }
 }
 
-/** One item of an object or a list. */
 interface Cut {
   readonly container: Node;
   readonly index: number;
@@ -261,7 +255,6 @@ function firstCut(
   return null;
 }
 
-/** Whether the item is alone in its container, without comments. */
 function isBareAround(text: string, { container, index }: Cut): boolean {
   const [own, other] = container.children ?? [];
   if (!own || other || index !== 0) return false;
@@ -289,7 +282,6 @@ function cutBetween(text: string, end: number, from: number, to: number): string
   return text.slice(0, end) + kept + text.slice(to);
 }
 
-/** The text between two items without the comma; empty if only space is left. */
 function withoutComma(gap: string): string {
   const kept = commaFree(gap);
   return kept.trim() === "" ? "" : kept;
@@ -300,7 +292,6 @@ function commaFree(gap: string): string {
   return comma === null ? gap : gap.slice(0, comma - 1) + gap.slice(comma);
 }
 
-/** Null for a file that holds nothing but space and comments. */
 function readJson(text: string, file: string): Node | null {
   const errors: ParseError[] = [];
   const root = treeOf(text, file, errors);
@@ -309,7 +300,6 @@ function readJson(text: string, file: string): Node | null {
   return root ?? null;
 }
 
-/** The value of a JSON file; undefined if it holds none. */
 export function jsonValue(text: string, file: string): unknown {
   const root = readJson(text, file);
   return root === null ? undefined : (getNodeValue(root) as unknown);
@@ -326,7 +316,6 @@ function treeOf(text: string, file: string, errors: ParseError[]): Node | undefi
   }
 }
 
-/** By the error codes of `jsonc-parser`. */
 const WORDS: Readonly<Record<number, string>> = {
   2: "a number is not valid",
   3: 'a name in " is missing',

@@ -1,9 +1,6 @@
 /**
- * How agents start us, and how messages name our commands.
- *
- * A command that is installed in the project is named by its path there, since npx would take longer than a
- * hook may. A command on the PATH is the same on every machine. Anything else works on this machine only,
- * with a note that says so.
+ * How agents start us, and how messages name our commands. A command that is installed in the project is
+ * named by its path there, since npx would take longer than a hook may.
  */
 
 import { existsSync } from "node:fs";
@@ -26,7 +23,6 @@ const NOT_INSTALLED =
 
 export interface Launching extends Launch {
   readonly typed: string;
-  /** A note for the person who wires it. */
   readonly note: string | null;
 }
 
@@ -59,7 +55,6 @@ export function findLaunch(
   };
 }
 
-/** A regular expression for the commands that take a store. */
 export const ON_A_STORE = [
   "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget",
   "remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise",
@@ -91,7 +86,6 @@ export function typedName({ program, env }: Started = started()): "holdfast" | "
   return isNpx ? "npx holdfast" : "holdfast";
 }
 
-/** The text with commands that can be pasted. */
 export function withTypedCommands(text: string, how: Started = started()): string {
   const name = typedName(how);
   return name === "holdfast" ? text : text.replace(COMMAND, `${name} `);

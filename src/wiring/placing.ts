@@ -127,9 +127,7 @@ function unwritable(root: string, cause: unknown): HoldfastError {
   });
 }
 
-/**
- * The insertions by file, kept beside the store. If it is lost, our entries are recognised by their content.
- */
+/** The insertions by file, kept beside the store. Without it, entries are recognised by their content. */
 export class Records {
   private readonly file: string;
   private readonly files: Record<string, FileRecord>;
@@ -143,10 +141,7 @@ export class Records {
     return this.files[path];
   }
 
-  /**
-   * Call it before the files are written: a superfluous record does no harm, a missing one makes removal
-   * harder.
-   */
+  /** Call it before the files are written: only a missing record does harm. */
   save(planned: readonly PlannedFile[], which: "added" | "removed"): void {
     for (const { path, record } of planned) {
       if (record && which === "added") this.files[path] = record;

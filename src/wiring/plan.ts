@@ -1,9 +1,7 @@
 /**
- * Plans the changes of wiring before anything is written. Every file is parsed first, so a malformed one
- * stops everything while nothing has happened.
- *
- * Each file is first reduced to its text without us; our entries are then added to that. So a second run
- * changes nothing, an entry of an older release is replaced, and the record says what to remove.
+ * Plans the changes of wiring: a malformed file stops everything before anything is written. Each file is
+ * reduced to its text without us, and our entries are added to that. So a second run changes nothing, an
+ * entry of an older release is replaced, and the record says what to remove.
  */
 
 import { structuredPatch } from "diff";
@@ -22,9 +20,7 @@ import { type Insertion, insertAll, removeAll } from "./insertions.ts";
 import { jsonValue, mergeJson, stripJson } from "./json-file.ts";
 import { addTable, stripTable, tomlValue } from "./toml-file.ts";
 
-/** The insertions into a file, for `--remove`. */
 export interface FileRecord {
-  /** The file did not exist before. */
   readonly created: boolean;
   readonly insertions: readonly Insertion[];
   /** Length of the text without the insertions. */
@@ -39,7 +35,6 @@ export interface PlannedFile {
   readonly before: string | null;
   readonly after: string | null;
   readonly record: FileRecord | null;
-  /** Existing settings that were left alone, in words. */
   readonly notes: readonly string[];
 }
 
@@ -47,7 +42,6 @@ export interface Planning {
   readonly agents: readonly AgentName[];
   readonly remove: boolean;
   readonly launch: Launch;
-  /** The text of a file below the root; null when there is none. */
   read(path: string): string | null;
   record(path: string): FileRecord | undefined;
 }
@@ -91,17 +85,13 @@ function withoutUs(text: string, { path, format }: WiredFile, record: FileRecord
   return isOurServer(tomlValue(text, path, SERVER_TABLE)) ? stripTable(text, path, SERVER_TABLE) : text;
 }
 
-/**
- * For a lost record: whether the text is the remainder of a file that we created. Some of our entries, such
- * as a version, cannot be recognised.
- */
+/** For a lost record. Some of our entries, such as a version, cannot be recognised. */
 function isLeftOfOurs(without: string, file: WiredFile): boolean {
   const launch: Launch = { shell: () => "holdfast", mcp: { command: "holdfast", args: ["mcp"] } };
   const made = insertAll("", additions("", file, launch).insertions);
   return without === withoutUs(made, file, undefined);
 }
 
-/** Whether a server of the user has our name. */
 export function hasTheirServer(text: string, { path, format }: WiredFile): boolean {
   const server = format === "toml" ? tomlValue(text, path, SERVER_TABLE) : serverIn(jsonValue(text, path));
   return server !== undefined && !isOurServer(server);
@@ -229,7 +219,6 @@ function pageState(text: string, command: string): PageState {
   return whole.replaceAll("\r\n", "\n").trimEnd() === block(command, "\n").trimEnd() ? "ours" : "outdated";
 }
 
-/** Adds the block at the end, after an empty line. */
 function addPage(text: string, command: string): Insertion {
   const eol = text.includes("\r\n") ? "\r\n" : "\n";
   const before =
@@ -237,7 +226,6 @@ function addPage(text: string, command: string): Insertion {
   return { at: text.length, text: before + block(command, eol) };
 }
 
-/** Removes the block and the empty line before it. */
 function stripPage(text: string): string {
   const found = BLOCK.exec(text);
   if (!found) return text;

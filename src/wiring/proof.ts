@@ -1,7 +1,4 @@
-/**
- * Tests the wiring from the agents' side. It reads the configuration as the agent does, runs each hook of
- * ours with a sample event, starts the MCP server and lists its tools.
- */
+/** Tests the wiring from the agents' side: runs our hooks, starts the MCP server, lists its tools. */
 
 import { spawn } from "node:child_process";
 import { isHoldfastError } from "../model/errors.ts";
@@ -13,7 +10,6 @@ import { tomlValue } from "./toml-file.ts";
 
 export interface Finding {
   readonly agent: AgentName;
-  /** The file and, for a hook, its event. */
   readonly what: string;
   readonly ok: boolean;
   readonly detail: string;
@@ -68,7 +64,6 @@ async function proveAgent(
   return findings;
 }
 
-/** Finds a setting that switches all hooks of the agent off. */
 function findDisabledHooks(agent: AgentName, read: (path: string) => string | null): Finding[] {
   const { key, paths } = AGENT_TABLE[agent].hooksOff ?? { key: "", paths: [] };
   for (const path of paths) {
@@ -182,7 +177,6 @@ const HELLO = {
   clientInfo: { name: "holdfast-init-check", version: "1" },
 };
 
-/** MCP over stdio: one line of JSON per message. */
 function askServer(root: string, { command, args }: Server): Promise<ServerAnswer> {
   const since = performance.now();
   return new Promise((resolve) => {

@@ -1,7 +1,4 @@
-/**
- * Sample events of the agents, to test the wiring. The name of the session tells a hook that it is a
- * rehearsal.
- */
+/** Sample events of the agents, to test the wiring. */
 
 import type { AgentName } from "./agents.ts";
 
@@ -26,7 +23,6 @@ const ABOUT: Readonly<Record<string, object>> = {
 
 const MOST_CHARACTERS = 10_000;
 
-/** The problem of a hook's output for this agent; null if the agent would understand it. */
 export function outputProblem(agent: AgentName, event: string, output: string): string | null {
   const isSilent = output.trim() === "";
   if (isSilent && event === "session-start") return "it gave no context";

@@ -1,9 +1,8 @@
 /**
  * One table at the end of a TOML file: added, read, removed.
  *
- * `smol-toml` parses; this file only appends or cuts text, and parses the result to check it. Editors of TOML
- * rewrite more than that: `@decimalturn/toml-patch` puts a table into the middle of a file and does not give
- * back a file with CRLF byte for byte.
+ * `smol-toml` parses; this file only appends or cuts text, and parses the result to check it. Editors such as
+ * `@decimalturn/toml-patch` rewrite more and do not give back a file with CRLF byte for byte.
  */
 
 import { parse, TomlError } from "smol-toml";

@@ -25,7 +25,6 @@ export function withNumbers({ message: { result }, inexact }: Line): unknown {
   return { ...result, _meta: { ...meta, [NUMBERS]: numbers } };
 }
 
-/** The recorded result as JSON for the client, every number as the server wrote it. */
 export function answerJson(result: unknown): string {
   const { _meta: meta } = Object(result) as { _meta?: Readonly<Record<string, unknown>> };
   const numbers = meta?.[NUMBERS];
@@ -42,9 +41,7 @@ function isInexact(value: unknown): value is InexactNumber {
   return typeof text === "string" && Array.isArray(path);
 }
 
-/**
- * The result of a completed call. Without a `note` it is the server's fresh answer and goes out unchanged.
- */
+/** Without a `note` it is the server's fresh answer and goes out unchanged. */
 export function completedAnswer(
   value: Json,
   call: { readonly callId: string; readonly ranAt: number | null; readonly note: string | null },
@@ -55,16 +52,12 @@ export function completedAnswer(
   const result = asToolResult(value);
   const content = [...result.content, { type: "text", text: `[holdfast] ${note}` }];
   const meta = { ...(result["_meta"] as object | undefined), [META]: { callId, ranAt, note } };
-  // A client rejects a result that lacks the structured content of the tool's schema. An error result is
-  // read.
+  // A client rejects a result that lacks the structured content of its schema, but reads an error.
   const isUnfit = hasOutputSchema && result["structuredContent"] === undefined && result["isError"] !== true;
   return { ...result, content, _meta: meta, ...(isUnfit && { isError: true }) };
 }
 
-/**
- * True for an intermediate result of the newer protocol, which asks the client for input. It has no room for
- * a note.
- */
+/** In the newer protocol a result may ask the client for input. It has no room for a note. */
 function asksForInput(value: Json): boolean {
   const kind =
     typeof value === "object" && value !== null ? (value as { resultType?: Json }).resultType : undefined;
@@ -104,7 +97,6 @@ export function failedAnswer(error: CallError, callId: string): unknown {
   });
 }
 
-/** The ledger itself failed. */
 export function troubleAnswer(error: unknown): unknown {
   if (isHoldfastError(error)) {
     return errorResult(`${error.code}: ${error.message}. ${error.hint}`, {

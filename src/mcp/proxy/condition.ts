@@ -1,22 +1,18 @@
 /**
  * Conditions and templates of `tools.yaml`.
  *
- * A condition describes the answer of a verifying tool. All fields of one condition must hold; `any`, `all`
- * and `not` combine conditions. Without `error`, a condition holds only for an answer that is not an error:
- * "not found" counts only where the condition asks for an error.
+ * All fields of one condition must hold. Without `error`, it holds only for an answer that is not an error.
  *
  * Conditions have three values. A placeholder without a value, or with a blank one, makes its condition
- * `undefined`, because every text contains the empty text. `not` keeps `undefined`. An empty value proves
- * neither that a call landed nor that it left no trace.
+ * `undefined`, because every text contains the empty text. It proves neither that a call landed nor that it
+ * left no trace. `not` keeps `undefined`.
  *
- * A template contains placeholders such as `{{args.orderId}}`. A string that is only one placeholder takes
- * the value itself, so numbers stay numbers; elsewhere the value becomes text.
+ * A string that is only one placeholder (`{{args.orderId}}`) takes the value itself, so numbers stay numbers.
  */
 
 import * as z from "zod";
 import { canonicalJson, canonicalOf, type Json } from "../../model/json.ts";
 
-/** The values of placeholders. */
 export interface CallFacts {
   readonly args: Json;
   readonly key: string;
@@ -27,7 +23,6 @@ const PLACEHOLDER = /\{\{\s*([^{}]*?)\s*\}\}/g;
 const WHOLE = /^\{\{\s*([^{}]*?)\s*\}\}$/;
 const NAMED = /^(?:key|callId|args(?:\.[^.\s]+)*)$/;
 
-/** The first unknown placeholder anywhere in the value. */
 export function badPlaceholder(value: unknown): string | null {
   if (typeof value === "string") {
     for (const [, name = ""] of value.matchAll(PLACEHOLDER)) if (!NAMED.test(name)) return name;
@@ -42,9 +37,8 @@ export function badPlaceholder(value: unknown): string | null {
 }
 
 /**
- * True if every placeholder of a text has a value. A missing, null or blank argument leaves only the text
- * around it, which may match anything. An object that is compared as a whole only needs all its values to be
- * there.
+ * A missing, null or blank argument leaves only the text around it, which may match anything. An object that
+ * is compared as a whole only needs all its values to be there.
  */
 function hasValues(template: Json, facts: CallFacts): boolean {
   if (typeof template !== "string") return fill(template, facts) !== undefined;
@@ -94,7 +88,6 @@ export function textOf(value: Json | undefined): string {
   return typeof value === "string" ? value : canonicalOf(value);
 }
 
-/** The parts of a tool's answer that conditions use. */
 export interface ToolAnswer {
   readonly content?: readonly { readonly type?: string; readonly text?: string }[];
   readonly structuredContent?: Json;
@@ -174,7 +167,6 @@ export function holds(condition: Condition, answer: ToolAnswer, facts: CallFacts
   return every(parts);
 }
 
-/** The values of the condition's own fields, without nested conditions. */
 function ownParts(
   { at, equals, contains, matches, exists }: Condition,
   answer: ToolAnswer,

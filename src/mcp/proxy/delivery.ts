@@ -1,9 +1,9 @@
 /**
  * Maps a request of the client to a call of the ledger, and tracks which answers were delivered.
  *
- * A request may have the tool and arguments of an earlier call. Either it is a new call (the agent wants two
- * rows), or it retries the first one, whose answer was lost in a crash. The difference is whether the first
- * answer arrived. Calls with the same tool and arguments are numbered, `mcp_<fingerprint>.<n>`:
+ * A request with the tool and arguments of an earlier call is either a new call or a retry of one whose
+ * answer was lost. The difference is whether that answer arrived. Equal calls are numbered,
+ * `mcp_<fingerprint>.<n>`:
  *
  *     the latest is open                      the same call: settle it, or await the running one
  *     completed, delivery not confirmed       the same call: replay the recorded answer with a note
@@ -12,19 +12,16 @@
  * Over stdio an answer travels: ledger ──▶ pipe ──▶ client's memory ──▶ the agent's own record.
  *
  *   - A write to the pipe proves nothing: the client may die before it reads.
- *   - After each answer the proxy sends a `ping` through the same pipe. Pipes keep their order, so a client that
- *     answers the ping has read the answer. A client that gave the call up sends `notifications/cancelled`
+ *   - After each answer the proxy sends a `ping` through the same pipe. Pipes keep their order, so a client
+ *     that answers the ping has read the answer. A client that gave the call up sends `notifications/cancelled`
  *     first. Only then is the delivery recorded in the session.
- *   - The protocol of 2026-07-28 has no ping. There the client's next request counts instead. It is weaker
- *     evidence: a client with several requests in flight may have sent it before it read the answer.
- *   - Within one connection no record is needed. An answer written to a client that is still connected and has
- *     not cancelled is not lost, so the same request is a new call.
- *   - The proxy cannot know whether the agent saved the answer. An agent resumed from an older record may repeat
- *     a call whose answer it had read, and that repeat runs. `dedupe: session`, `global` or a key prevents it.
+ *   - The protocol of 2026-07-28 has no ping. There the client's next request counts: weaker evidence.
+ *   - Within one connection no record is needed: an answer to a client that is still connected is not lost.
+ *   - An agent resumed from an older record may repeat a call whose answer it had read, and that repeat runs.
+ *     `dedupe: session`, `global` or a key prevents it.
  *
- * A crash between answer and ping, or between ping and record, leaves a delivered answer without a record.
- * The next identical call then gets the recorded answer with a note. A new call is delayed; no effect is
- * doubled.
+ * A crash between answer and record leaves a delivered answer without a record. The next identical call then
+ * gets the recorded answer with a note: a new call is delayed, no effect is doubled.
  */
 
 import { commitFailure, type FailureMarks, storeResult } from "../../ledger/index.ts";
@@ -39,9 +36,8 @@ import type { Id } from "./json-rpc.ts";
 export type LateOutcome = { readonly value: Json } | { readonly failure: string };
 
 /**
- * Records an answer that arrives after its call was given up, as the ledger does for a late answer of a tool.
- * The call may already wait for a person, who knows less than the server. It needs no lease: it only settles
- * a call that is still open.
+ * Records an answer that arrives after its call was given up. The call may already wait for a person, who
+ * knows less than the server. It needs no lease: it only settles a call that is still open.
  */
 export async function recordLate(
   session: Session,
@@ -67,7 +63,6 @@ export async function recordLate(
   await commitFailure(journal, own.state.calls.get(callId), commit);
 }
 
-/** A call of the ledger with its number among identical calls. */
 export interface NumberedCall {
   readonly callId: string;
   readonly fingerprint: string;
@@ -83,7 +78,6 @@ const RECORD = "mcp.delivered.";
 export class Deliveries {
   private readonly session: Pick<Session, "metadata" | "describe">;
   private readonly find: (callId: string) => Call | undefined;
-  /** The highest known number per fingerprint. */
   private readonly latest = new Map<string, number>();
   /** Numbers of calls whose answer was written to this connection and not cancelled. */
   private readonly answered = new Map<string, number>();
@@ -95,9 +89,7 @@ export class Deliveries {
     this.find = find;
   }
 
-  /**
-   * `always`: the ledger's own keys detect repeats, so a finished call is always followed by a new number.
-   */
+  /** `always`: the ledger's own keys detect repeats, so a finished call is followed by a new number. */
   numbered(tool: string, args: Json, always: boolean): NumberedCall {
     const fingerprint = sha256(canonicalJson([tool, args])).slice(0, 24);
     let number = this.latest.get(fingerprint) ?? 1;
@@ -109,7 +101,6 @@ export class Deliveries {
     return { callId: idOf(fingerprint, number), fingerprint, number };
   }
 
-  /** The answer was written. `pingId` is the id of the ping that followed it. */
   sent(call: NumberedCall, requestId: Id, pingId: Id): void {
     this.answered.set(call.fingerprint, call.number);
     this.unread.set(pingId, { ...call, requestId });

@@ -11,8 +11,7 @@
  *     the client's requests            are reported to `onEnd`; the client is told that they failed
  *     the outbox                       is dropped: the client was told, and answers are for the old process
  *
- * A restarted process gets the client's handshake, log level and subscriptions again. The client does not
- * notice.
+ * A restarted process gets the client's handshake, log level and subscriptions again.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -26,7 +25,6 @@ export class NotSent extends Error {
   override readonly name = "NotSent";
 }
 
-/** The request was written, and the server exited without an answer. */
 class ServerGone extends Error {
   override readonly name = "ServerGone";
 }
@@ -46,7 +44,6 @@ export interface DownstreamOptions {
   readonly command: readonly string[];
   /** Every message of the server but responses to our own requests. */
   onLine(line: Line): void;
-  /** The process exited; its unanswered requests stay unanswered. */
   onEnd(why: string): void;
   /** Must not write to stdout. */
   log(text: string): void;
@@ -63,7 +60,6 @@ const PATIENCE_MS = 20_000;
 const STOP_MS = 2_000;
 /** A child of the server may keep the pipe open for ever, so draining ends after this long without output. */
 const DRAIN_MS = 500;
-/** Draining ends after this many intervals in any case. */
 const DRAIN_INTERVALS = 10;
 
 export interface Asking {
@@ -94,7 +90,6 @@ export class Downstream {
   private count = 0;
   private ending: Promise<void> = Promise.resolve();
   private restart: NodeJS.Timeout | undefined;
-  /** Messages of the client that a restarted process gets first, in order. */
   private readonly introduction = new Map<string, string>();
 
   constructor(options: DownstreamOptions) {
@@ -151,13 +146,11 @@ export class Downstream {
     return this.process?.stdout ?? undefined;
   }
 
-  /** Forwards a line of the client unchanged. */
   send(raw: string): void {
     if (this.isReady) void this.write(raw);
     else this.outbox.push(raw);
   }
 
-  /** Adds a message for restarted processes; the same name replaces it. */
   remember(name: string, raw: string): void {
     this.introduction.set(name, raw);
   }
@@ -166,7 +159,6 @@ export class Downstream {
     this.introduction.delete(name);
   }
 
-  /** Sends a request of our own. */
   async request(
     method: string,
     params: unknown,
@@ -178,12 +170,10 @@ export class Downstream {
     return this.ask(id, requestText(id, method, params), sent);
   }
 
-  /** True if the running process has our request and has not answered it. */
   isInFlight(id: string): boolean {
     return this.pending.has(id);
   }
 
-  /** Stops waiting for the answer to our own request. */
   abandon(id: string, why: string): void {
     const pending = this.pending.get(id);
     if (!pending) return;
@@ -323,7 +313,6 @@ export class Downstream {
   }
 }
 
-/** Kills a process without input if it does not exit. */
 function killSoon(child: ChildProcess): void {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const force = setTimeout(() => child.kill("SIGTERM"), STOP_MS);

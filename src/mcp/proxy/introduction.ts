@@ -1,41 +1,38 @@
 /**
- * State of the connection that outlives a restart of the server: the handshake to replay, the `_meta`
- * of our own requests, the tools with structured output, and the server's open requests to the client.
+ * State of the connection that outlives a restart of the server: the handshake to replay, and the server's
+ * open requests to the client.
  */
 
 import type { Downstream } from "./downstream.ts";
 import { type Id, idAt, idText, type Line, notificationText, withId } from "./json-rpc.ts";
 
 /**
- * Requests of the server to the client: sampling, elicitation, roots, ping. A restarted server counts its ids
- * from the start, so its first question has the id of its predecessor's first question, which a person may
- * still be reading. Their yes would answer another question. So the client sees an id of ours for each
- * question.
+ * Requests of the server to the client: sampling, elicitation, roots, ping. A restarted server reuses the ids
+ * of its predecessor, whose question a person may still be reading. Their yes would answer another question,
+ * so the client sees an id of ours for each.
  */
 export class ServerQuestions {
   private readonly newId: () => string;
-  /** Our id to the server's id. */
   private readonly open = new Map<Id, Id>();
 
   constructor(newId: () => string) {
     this.newId = newId;
   }
 
-  /** The request to send to the client. */
   asked(raw: string, id: Id): string {
     const own = this.newId();
     this.open.set(own, id);
     return withId(raw, idText(own));
   }
 
-  /** The response to send to the server, or null if the question was withdrawn or its process ended. */
+  /** Null if the question was withdrawn or its process ended. */
   answered(raw: string, own: Id): string | null {
     const id = this.open.get(own);
     this.open.delete(own);
     return id === undefined ? null : withId(raw, idText(id));
   }
 
-  /** The cancellation to send to the client, or null if the client has already answered. */
+  /** Null if the client has already answered. */
   withdrawn(line: Line): string | null {
     const id = idAt(line, "requestId");
     const [own] = [...this.open].find(([, theirs]) => theirs === id) ?? [];
@@ -44,7 +41,6 @@ export class ServerQuestions {
     return notificationText("notifications/cancelled", { ...line.message.params, requestId: own });
   }
 
-  /** Cancellations to send to the client after the server's process ended. */
   ended(why: string): string[] {
     const left = [...this.open.keys()];
     this.open.clear();
@@ -63,7 +59,6 @@ const ENVELOPE = [
 export class Introduction {
   /** True for the newer protocol, which has no `initialize` and no requests from the server. */
   isModern = false;
-  /** True once the handshake is over. */
   isDone = false;
   envelope: Readonly<Record<string, unknown>> | undefined;
   private readonly downstream: Downstream;
@@ -78,7 +73,6 @@ export class Introduction {
     return this.structured.has(tool);
   }
 
-  /** Reads a message of the client. */
   observe({ raw, message }: Line): void {
     const { id, method, params } = message;
     const uri = String(params?.["uri"]);
@@ -97,7 +91,6 @@ export class Introduction {
     this.isDone = true;
   }
 
-  /** Reads the server's response to a forwarded request. */
   answered({ message }: Line, method: string | undefined): void {
     if (method === "initialize" && message.id === this.greeting?.id && message.error === undefined) {
       this.downstream.remember("initialize", this.greeting?.raw ?? "");

@@ -1,9 +1,8 @@
 /**
  * JSON-RPC over stdio: one message per line. The proxy forwards a line as the text it came as.
  *
- * JavaScript reads every number as a double and rounds an integer above 2^53. A rounded id would delete
- * another row than the agent meant, and two calls would look like one. So numbers that would change are found
- * in the text (`inexactNumbers`) before a message is parsed and written again.
+ * JavaScript rounds an integer above 2^53. A rounded id would delete another row than the agent meant, and
+ * two calls would look like one. So numbers that would change are found in the text (`inexactNumbers`).
  */
 
 import { randomBytes } from "node:crypto";
@@ -12,7 +11,6 @@ import type { Readable, Writable } from "node:stream";
 /** A number that changes when its JSON is parsed and written again. */
 export interface InexactNumber {
   readonly path: readonly (string | number)[];
-  /** The number as it was written. */
   readonly text: string;
 }
 
@@ -35,7 +33,6 @@ function inexactNumbers(raw: string): readonly InexactNumber[] {
   return found;
 }
 
-/** Replaces the `id` in the text. */
 export function withId(raw: string, id: string): string {
   let place: readonly [number, number] | undefined;
   eachScalar(raw, (path, from, to, depth) => {
@@ -44,12 +41,10 @@ export function withId(raw: string, id: string): string {
   return place ? raw.slice(0, place[0]) + id + raw.slice(place[1]) : raw;
 }
 
-/** Copies the value with these numbers as strings. */
 export function asTexts(value: unknown, numbers: readonly InexactNumber[]): unknown {
   return replaced(value, numbers, ({ text }) => text);
 }
 
-/** JSON of the value, with these numbers as they were written. */
 export function exactText(value: unknown, numbers: readonly InexactNumber[]): string {
   const mark = randomBytes(12).toString("hex");
   const texts: string[] = [];
@@ -158,7 +153,6 @@ export interface Message {
   readonly error?: RpcError;
 }
 
-/** A message with the text it came as. */
 export interface Line {
   readonly raw: string;
   readonly message: Message;
@@ -184,7 +178,6 @@ export function isId(value: unknown): value is Id {
   return typeof value === "string" || typeof value === "bigint" || Number.isFinite(value);
 }
 
-/** The request id in a parameter. */
 export function idAt({ message, inexact }: Line, param: string): Id | undefined {
   const id = exactId(inexact, ["params", param]) ?? message.params?.[param];
   return isId(id) ? id : undefined;
@@ -250,10 +243,7 @@ export function invalidity(raw: string): RpcError | null {
 
 const NEWLINE = 0x0a;
 
-/**
- * Calls `each` per line. Splits at the newline byte only: `readline` would also split at U+2028, which JSON
- * may contain.
- */
+/** Splits at the newline byte only: `readline` would also split at U+2028, which JSON may contain. */
 export function readLines(source: Readable, each: (raw: string) => void): void {
   let parts: Buffer[] = [];
   source.on("data", (chunk: Buffer) => {
@@ -270,8 +260,8 @@ export function readLines(source: Readable, each: (raw: string) => void): void {
 }
 
 /**
- * Writes a line and resolves when the operating system has the bytes. Pauses `feeding` while the reader is
- * slow. A reader that exits with a full pipe never drains it, so `close` and `error` resume `feeding` too.
+ * Resolves when the operating system has the bytes. Pauses `feeding` while the reader is slow. A reader that
+ * exits with a full pipe never drains it, so `close` and `error` resume `feeding` too.
  */
 export function writeLine(sink: Writable, raw: string, feeding?: Readable): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,6 +1,5 @@
 /**
- * A tool of the server as a tool of the ledger: `execute` forwards the call, `verify` calls another tool of
- * the same server. The ledger decides which of them runs, and when.
+ * A tool of the server as a tool of the ledger: `execute` forwards the call, `verify` calls another tool.
  *
  *     result                                   completed, whatever it says (`errors` decides about `isError`)
  *     rejected as unknown tool or bad input    failed: nothing happened
@@ -32,9 +31,7 @@ import type { ToolRule, VerifyRule } from "./proxy-config.ts";
 
 /** A request of the client on its way to the server. */
 export interface Forwarding {
-  /** The id of the forwarded request, to cancel it. */
   readonly id: string;
-  /** The parameters of `tools/call`, such as `_meta` with the progress token. */
   readonly params: Readonly<Record<string, unknown>>;
   /** Aborted if the client cancels before the request is sent; then it is never sent. */
   readonly stop: AbortController;
@@ -49,7 +46,6 @@ export interface Forwarder {
   envelope(): Readonly<Record<string, unknown>> | undefined;
   /** Keeps the server's answer for the client where the ledger only records a failure. */
   keepAnswer(callId: string, answer: { readonly error: RpcError } | { readonly result: unknown }): void;
-  /** The server answered an abandoned attempt. */
   answeredLate(attempt: { readonly callId: string; readonly attempt: number }, outcome: LateOutcome): void;
 }
 
@@ -57,9 +53,7 @@ const anything: StandardSchema<unknown, Json> = {
   "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
 };
 
-/**
- * Errors before any tool is called: not JSON-RPC, no such method, bad parameters, URL elicitation required.
- */
+/** Errors before any tool is called: not JSON-RPC, no such method, bad parameters, URL elicitation. */
 const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042]);
 const ASK_AGAIN_MS = 500;
 
@@ -72,7 +66,6 @@ export function ledgerArgs(params: Readonly<Record<string, unknown>>): Json {
   return (Object.keys(rest).length === 0 ? args : { ...rest, [ARGUMENTS]: args }) as Json;
 }
 
-/** Reverses `ledgerArgs`. */
 function unwrapped(recorded: Json): { readonly args: Json; readonly rest: Readonly<Record<string, Json>> } {
   const isWrapped = isMembers(recorded) && Object.hasOwn(recorded, ARGUMENTS);
   if (!isWrapped) return { args: recorded, rest: {} };
@@ -95,7 +88,6 @@ function lacksKey({ keyArgument }: ToolRule, recorded: Json): boolean {
   return keyArgument !== undefined && !isMembers(unwrapped(recorded).args);
 }
 
-/** `recorded`: the arguments as `ledgerArgs` returns them. */
 export function ledgerTool(name: string, rule: ToolRule, recorded: Json, forwarder: Forwarder): Tool {
   const { verify, timeoutMs, settleMs, interrupted } = rule;
   // Without our key in its arguments, a retry is a new call to the tool.

@@ -1,7 +1,4 @@
-/**
- * `tools.yaml`: the effect of each proxied tool, and how to verify it. An error in it names the path and the
- * rule, and the proxy does not start.
- */
+/** `tools.yaml`: the effect of each proxied tool, and how to verify it. */
 
 import { readFileSync } from "node:fs";
 import { parse, YAMLParseError } from "yaml";
@@ -14,13 +11,10 @@ import { badPlaceholder, type Condition, conditionSchema, templateSchema } from 
 export interface VerifyRule {
   readonly tool: string;
   readonly args: Json;
-  /** Holds if the call took effect. */
   readonly landed: Condition;
   /** Holds if it did not and cannot any more: it is retried at once. */
   readonly never?: Condition | undefined;
-  /**
-   * Holds if there is no trace yet. An answer that fits no condition means the same, unless it is an error.
-   */
+  /** No trace yet. So does an answer that fits no condition, unless it is an error. */
   readonly absent?: Condition | undefined;
   /** The answer for the agent in place of the lost one. Default: the answer of the verifying tool. */
   readonly result?: Json | undefined;
@@ -41,10 +35,7 @@ export interface ToolRule {
   readonly interrupted: "ask" | "fail";
   /** Meaning of `isError`: an ordinary answer, a failure without effect, or an unknown outcome. */
   readonly errors: "answer" | "failed" | "unknown";
-  /**
-   * Effect of a cancellation. `pass` forwards it to the server, and the outcome is unknown. `finish` lets the
-   * call complete and keeps its answer for the next identical request.
-   */
+  /** `pass` forwards a cancellation. `finish` completes the call and keeps its answer for the next one. */
   readonly cancel: "pass" | "finish";
   readonly verify?: VerifyRule | undefined;
 }

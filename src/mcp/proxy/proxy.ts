@@ -1,6 +1,5 @@
 /**
- * The durable proxy between an MCP client and an MCP server. It puts the ledger around every tool that is not
- * a read.
+ * The durable proxy between an MCP client and an MCP server: the ledger around every tool that is not a read.
  *
  *     client ──line──▶ tools/call of a write or mutate? ──no──▶ the same line to the server
  *                        │ yes
@@ -14,8 +13,7 @@
  *     after the record            the answer: the same request gets it again
  *     after the ping's answer     nothing to remember: the client has read the answer
  *
- * Everything else is forwarded unchanged in both directions: resources, prompts, notifications, progress,
- * sampling, elicitation, roots, and calls of read tools.
+ * Everything else is forwarded unchanged in both directions.
  */
 
 import type { Readable, Writable } from "node:stream";
@@ -56,7 +54,6 @@ import {
 import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
 
-/** Runs a call through the ledger. A test may wrap it to plant a fault. */
 export type RunCall = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
 
 export interface ProxyOptions {
@@ -67,14 +64,12 @@ export interface ProxyOptions {
   readonly output: Writable;
   readonly log: (text: string) => void;
   readonly keep?: ((keep: RunCall) => RunCall) | undefined;
-  /** Longest wait for the answer to a cancelled call. Default: 2,000 ms. */
   readonly cancelledMs?: number | undefined;
 }
 
 type Answer = { readonly error: RpcError } | { readonly result: unknown };
 type Outcome = DirectOutcome<unknown> & { readonly joined?: true };
 
-/** A call of the client that is not answered yet. */
 interface Asked {
   readonly callId: string;
   readonly cancel: ToolRule["cancel"];
@@ -100,7 +95,6 @@ export class DurableProxy {
   private readonly running = new Map<string, Promise<Outcome>>();
   private readonly forwardings = new Map<string, Forwarding>();
   private readonly kept = new Map<string, Answer>();
-  /** Forwarded requests of the client, with their method. */
   private readonly forwarded = new Map<Id, string>();
   private readonly questions: ServerQuestions;
   private readonly work = new Set<Promise<void>>();
@@ -148,8 +142,6 @@ export class DurableProxy {
     clearTimeout(timer);
     await this.downstream.stop();
   }
-
-  // ── From the client ──
 
   private fromClient(raw: string): void {
     const line = parseLine(raw);
@@ -229,8 +221,6 @@ export class DurableProxy {
     setTimeout(() => this.downstream.abandon(forwarding.id, why), cancelledMs).unref();
   }
 
-  // ── From the server ──
-
   private fromServer(line: Line): void {
     const { raw, message } = line;
     if (isResponse(message)) {
@@ -253,8 +243,6 @@ export class DurableProxy {
     };
     for (const id of lost) this.background(this.toClient(errorText(id, error)));
   }
-
-  // ── Calls ──
 
   private async callTool(id: Id, name: string, rule: ToolRule, params: Readonly<Record<string, unknown>>) {
     let call: NumberedCall | null = null;
@@ -380,7 +368,6 @@ export class DurableProxy {
     return writeLine(this.options.output, raw, this.downstream.output);
   }
 
-  /** Runs work in the background and logs its error. */
   private background(work: Promise<void>): void {
     const noted = work
       .catch((error: unknown) => this.options.log(error instanceof Error ? error.message : String(error)))

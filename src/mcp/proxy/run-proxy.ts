@@ -1,6 +1,4 @@
-/**
- * The proxy as a process: opens store and session, starts the server, serves the client, shuts down in order.
- */
+/** The proxy as a process. */
 
 import { realpathSync } from "node:fs";
 import { basename, resolve } from "node:path";
@@ -26,9 +24,7 @@ export interface RunProxyOptions {
   readonly input?: Readable;
   readonly output?: Writable;
   readonly log?: (text: string) => void;
-  /** Longest wait for a session that is held. Default: 5,000 ms. */
   readonly heldMs?: number;
-  /** Longest wait for the answer to a cancelled call. Default: 2,000 ms. */
   readonly cancelledMs?: number | undefined;
   /** For tests: wraps the ledger, to plant a fault for a checker. */
   readonly keep?: (keep: RunCall) => RunCall;
@@ -39,7 +35,6 @@ const HELD_MS = 5_000;
 const HELD_AGAIN_MS = 250;
 const FIRST_REQUEST_MS = 1_000;
 
-/** Runs until the client closes the connection or a signal arrives. */
 export async function runProxy(options: RunProxyOptions): Promise<void> {
   const { input = process.stdin, output = process.stdout } = options;
   const log = options.log ?? ((text: string) => process.stderr.write(`holdfast mcp proxy: ${text}\n`));
@@ -74,7 +69,6 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   }
 }
 
-/** Catches termination signals until the shutdown is done. */
 class Signals {
   readonly received: Promise<void>;
   readonly #listeners: [NodeJS.Signals, () => void][] = [];

@@ -1,15 +1,13 @@
 /**
  * The agent that the server acts for, and its store.
  *
- * Name: `--by`, or the client's name and process id, such as `claude-code-1k2`. It stays the same while the
- * client lives, also across restarts of this server, because the name proves a claim.
+ * Name: `--by`, or the client's name and process id, such as `claude-code-1k2`. It survives restarts of this
+ * server, because the name proves a claim.
  *
- * Store: opened on first use. The server starts even if the store is missing or broken; each call reports the
- * error and tries again. So does the call after one that could open the store only for reading.
+ * Store: opened on first use; a call that fails, or can only read, is followed by another attempt.
  *
- * Claims: an agent may think for an hour. While the server runs, the leases of the agent's tasks are renewed
- * every minute for five minutes; renewals do not enter the log. When the server exits, they expire. An agent
- * whose server restarts keeps its tasks; five minutes after an agent is gone, others may claim them.
+ * Claims: while the server runs, the leases of the agent's tasks are renewed every minute for five minutes.
+ * An agent whose server restarts keeps its tasks; five minutes after it is gone, others may claim them.
  */
 
 import type { Actor, GoalRole } from "../../model/goal/index.ts";
@@ -38,9 +36,7 @@ export class AgentSession {
   private opening: Promise<Context> | undefined;
   private context: Context | undefined;
   private closing: Promise<void> | undefined;
-  /** Calls in flight, which keep the store open. */
   private users = 0;
-  /** Goals with claims of the agent. */
   private readonly goals = new Set<string>();
   /** The session that `resume` started. Claims belong to it, so that `handoff` releases them. */
   private session: { readonly goal: string; readonly id: string } | undefined;
@@ -51,10 +47,7 @@ export class AgentSession {
     this.timer = setInterval(() => void this.renewQuietly(), RENEW_MS).unref();
   }
 
-  /**
-   * The client's name: sent once in the older protocol, with every request in the newer one. The first
-   * counts.
-   */
+  /** Sent once in the older protocol, with every request in the newer one. The first counts. */
   meet(client: string | undefined): void {
     this.client ??= client;
   }
@@ -91,7 +84,6 @@ export class AgentSession {
     return result;
   }
 
-  /** Keeps the store open while `act` runs. */
   async use<Result>(act: (context: Context) => Promise<Result>): Promise<Result> {
     this.users++;
     try {
@@ -112,7 +104,6 @@ export class AgentSession {
     await this.closing;
   }
 
-  /** Forgets a failed attempt, so that the next call tries again. */
   private open(): Promise<Context> {
     this.opening ??= this.openAnew().catch((error: unknown) => {
       this.opening = undefined;

@@ -1,7 +1,6 @@
 /**
- * The MCP server as a process on stdin and stdout. It runs until the client closes the connection, a signal
- * arrives, or the client sends more than `MAX_BYTES` without a newline. The last is answered with an error
- * without an id and ends the server, because the start of the next message is unknown.
+ * The MCP server as a process on stdin and stdout. More than `MAX_BYTES` without a newline end it, because
+ * the start of the next message is unknown.
  */
 
 import { writeSync } from "node:fs";
@@ -13,10 +12,7 @@ import { buildServer } from "./server.ts";
 const END = 0x0a;
 const SHOWN = 80;
 
-/**
- * Reports lines that are not JSON. The SDK ignores them silently, and the client would wait for ever;
- * JSON-RPC has an error without an id for this case.
- */
+/** Reports lines that are not JSON. The SDK ignores them, and the client would wait for ever. */
 class BrokenLines {
   private readonly refuse: (message: string) => void;
   private parts: Buffer[] = [];

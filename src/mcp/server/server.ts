@@ -39,7 +39,6 @@ const INSTRUCTIONS = [
 
 const PAGE_TOKENS = 8_000;
 const BRIEFING_TOKENS = 1_500;
-/** Tools that return a briefing, and its field. */
 const BRIEFINGS: Readonly<Record<string, string>> = { brief: "text", resume: "briefing" };
 
 export function buildServer(agent: AgentSession): McpServer {

@@ -1,12 +1,9 @@
 /**
  * Makes tool results safe and short for a model.
  *
- * Short: a result has at most `RESULT_TOKENS` tokens. Long texts are cut first, then long lists, in steps
- * until it fits.
- * `left` names what was cut. A cut result still matches the tool's output schema.
- *
- * Safe: agents and people wrote the stored text, and it may look like instructions. It is given as data,
- * inside an element that it cannot close, without invisible characters.
+ * Short: texts and lists are cut in steps until the result fits; it still matches the tool's output schema.
+ * Safe: stored text may look like instructions. It is given as data, inside an element that it cannot close,
+ * without invisible characters.
  */
 
 import { estimateTokens } from "../../goal/index.ts";
@@ -22,7 +19,6 @@ export function visible(text: string): string {
   return text.replace(INVISIBLE, (character) => (character === "\n" || character === "\t" ? character : ""));
 }
 
-/** Applies `visible` to every string of a value. */
 export function visibleData(value: unknown): unknown {
   if (typeof value === "string") return visible(value);
   if (Array.isArray(value)) return value.map(visibleData);
@@ -30,13 +26,11 @@ export function visibleData(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [visible(name), visibleData(each)]));
 }
 
-/** JSON inside an element that no text can close. */
 export function dataElement(source: string, data: unknown): string {
   const json = JSON.stringify(data).replace(/[<>]/g, (each) => (each === "<" ? "\\u003c" : "\\u003e"));
   return `<holdfast-data from="${source}">\n${FRAME}\n${json}\n</holdfast-data>`;
 }
 
-/** A page of text inside an element that it cannot close. */
 export function pageElement(source: string, page: string): string {
   const safe = visible(page).replaceAll("<", "&lt;");
   return `<holdfast-data from="${source}">\n${FRAME}\n${safe}\n</holdfast-data>`;
@@ -50,9 +44,7 @@ export interface Bounded {
   readonly left: readonly string[];
 }
 
-/**
- * Longest text and longest list per step. Ids, times and status words are shorter than the smallest limit.
- */
+/** Ids, times and status words are shorter than the smallest limit. */
 const STEPS: readonly (readonly [characters: number, items: number])[] = [
   [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
   [2_000, 50],

@@ -1,22 +1,17 @@
 /**
- * The operations that an agent gets as MCP tools, their names and descriptions, and their JSON Schemas.
- * Operations for people (`resolve`, `prune`, `session cancel`) are not here, and `perform` would reject them.
- * Moving, copying and repairing stores is left to the command line.
+ * The operations that an agent gets as MCP tools. Operations for people (`resolve`, `prune`) are not here,
+ * and `perform` would reject them.
  */
 
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import * as z from "zod";
 import { OPERATIONS, type Operation } from "../../operations/index.ts";
 
-/** The schema of a tool's answer. */
 export function outputSchema(schema: z.ZodType): StandardSchemaWithJSON {
   return withJson(schema, "output", (value) => schema["~standard"].validate(value) as never);
 }
 
-/**
- * The schema of a tool's input. It only informs the client: the operation validates, and its errors have a
- * code and a hint.
- */
+/** It only informs the client: the operation validates, and its errors have a code and a hint. */
 export function inputSchema(schema: z.ZodType): StandardSchemaWithJSON {
   return withJson(schema, "input", (value) => ({ value }));
 }
@@ -65,9 +60,7 @@ export interface OfferedTool {
   readonly destructive: boolean;
   /** True if repeating it changes nothing. */
   readonly idempotent: boolean;
-  /** Schema of the answer: the operation's result, or the part of it that `shows` names. */
   readonly result: z.ZodType;
-  /** Fields of the result to show; undefined for all. */
   readonly shows: readonly string[] | undefined;
 }
 
@@ -165,7 +158,6 @@ function partOf({ name, result }: Operation, fields: readonly string[]): z.ZodTy
   return result.pick(mask as never);
 }
 
-/** The fields of the result that the tool shows. */
 export function shownFields(
   { shows }: OfferedTool,
   result: Readonly<Record<string, unknown>>,

@@ -238,7 +238,7 @@ export type EncodedIds = string | readonly string[];
  * split, and later ids are added to the set, at the first lookup. Most ids come in order, as ours do; an id
  * greater than all others is new, which needs no lookup.
  */
-export class IdSet {
+class IdSet {
   private ids = new Set<string>();
   /** Ids of a snapshot that are not split yet. */
   private early: EncodedIds;
