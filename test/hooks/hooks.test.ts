@@ -15,6 +15,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Goal, open } from "../../src/index.ts";
+import { withFileLock } from "../../src/state-files/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";
 import { CommandLine, environment, type RunOptions } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
@@ -62,11 +63,11 @@ const spoolLines = (session: string): { type: string; files?: object[] }[] =>
     .filter(Boolean)
     .map((each) => JSON.parse(each));
 
-/** Time passes: what was marked as briefed was so long ago. */
-function later(): void {
+/** Moves the time of briefings: a second start within 10 s of one is the same start, however slow processes are. */
+function briefedAt(ms: number): void {
   const folder = join(project, ".holdfast/hooks");
   for (const name of readdirSync(folder).filter((each) => each.endsWith(".briefed"))) {
-    utimesSync(join(folder, name), 1, 1);
+    utimesSync(join(folder, name), ms / 1_000, ms / 1_000);
   }
 }
 
@@ -86,10 +87,11 @@ test("a session gets a briefing, records touched files and ends in the goal's hi
   );
   expect(said.hookSpecificOutput.additionalContext).toContain("NEXT T-001");
 
+  briefedAt(Date.now() + 9_000);
   expect((await hook("claude", "session-start", { ...id, source: "startup" })).out, "once per start").toBe(
     "",
   );
-  later();
+  briefedAt(0);
   const again = await hook("claude", "session-start", { ...id, source: "compact" });
   expect(again.out, "and again after a compaction").toContain("NEXT T-001");
 
@@ -97,16 +99,19 @@ test("a session gets a briefing, records touched files and ends in the goal's hi
   writeFileSync(join(project, "users.sql"), "create table users ()");
   const others = [join(project, "gone.sql"), "/etc/hostname", ".git/config", "../outside"];
   const patch = ["*** Begin Patch", ...others.map((each) => `*** Update File: ${each}`)].join("\n");
-  for (const tool_input of [{ file_path: "users.sql" }, { patch }]) {
-    const ran = await hook("claude", "touched", { ...id, tool_name: "Write", tool_input });
-    expect(ran).toEqual({ code: 0, out: "", err: "" });
-  }
-  const touched = spoolLines("claude-7f2a91bc0001").flatMap(({ files = [] }) => files);
-  expect(touched).toEqual([
-    { path: "users.sql", hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
-    { path: "gone.sql", hash: null },
-  ]);
-  await asItIs(({ state }) => expect(state.files.size, "nothing is written while tools run").toBe(0));
+  // The processes that the starts above have spawned may run late; under this lock they ingest nothing.
+  await withFileLock(join(project, ".holdfast/hooks/ingest"), async () => {
+    for (const tool_input of [{ file_path: "users.sql" }, { patch }]) {
+      const ran = await hook("claude", "touched", { ...id, tool_name: "Write", tool_input });
+      expect(ran).toEqual({ code: 0, out: "", err: "" });
+    }
+    const touched = spoolLines("claude-7f2a91bc0001").flatMap(({ files = [] }) => files);
+    expect(touched).toEqual([
+      { path: "users.sql", hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      { path: "gone.sql", hash: null },
+    ]);
+    await asItIs(({ state }) => expect(state.files.size, "nothing is written while tools run").toBe(0));
+  });
 
   expect(await hook("claude", "stop", id)).toEqual({ code: 0, out: "", err: "" });
   await inGoal(async (goal) => {
@@ -164,7 +169,7 @@ test("the next start notices an agent that died without a session-end", async ()
 test("a conversation that starts again without an end counts as crashed", async () => {
   await inGoal(() => undefined);
   await hook("claude", "session-start", { session_id: "same", source: "startup" });
-  later();
+  briefedAt(0);
   await hook("claude", "session-start", { session_id: "same", source: "resume" });
   await inGoal(({ state }) => {
     expect(state.history.get("claude-same")).toMatchObject({ status: "active", restarts: 1 });
