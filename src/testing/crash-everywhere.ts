@@ -15,10 +15,7 @@ import { join } from "node:path";
 export interface CrashEverywhereOptions {
   /** The program and its arguments: `["node", "agent.js"]`. It must exit with 0 when its work is done. */
   readonly command: readonly [string, ...string[]];
-  /**
-   * Returns the effects on the world, one entry each: payments, e-mails, files. Entries for the same effect
-   * must be equal, so leave out times and random ids.
-   */
+  /** The effects on the world, such as payments. Leave out times and random ids: equal effects, equal text. */
   readonly effects: () => readonly string[] | Promise<readonly string[]>;
   /** Makes a fresh world and a fresh store before every experiment. Example: `() => rmSync("state", …)`. */
   readonly setup?: () => unknown;
@@ -52,7 +49,6 @@ export interface CrashFinding {
 
 /** The result of all kills. The agent is safe if `lost`, `doubled` and `stuck` are empty. */
 export interface CrashReport {
-  /** How often the program was started in total. */
   readonly runs: number;
   readonly kills: number;
   /** Effects of the undisturbed run that are missing after a kill. */
@@ -92,15 +88,10 @@ export async function crashEverywhere(options: CrashEverywhereOptions): Promise<
       experiments.push(experiment);
       options.done?.(experiment);
     }
-    return {
-      runs,
-      kills,
-      lost: experiments.flatMap(({ failpoint, lost }) => lost.map((effect) => ({ failpoint, effect }))),
-      doubled: experiments.flatMap(({ failpoint, doubled }) => {
-        return doubled.map((effect) => ({ failpoint, effect }));
-      }),
-      stuck: experiments.filter(({ stuck }) => stuck).map(({ failpoint }) => failpoint),
-    };
+    const found = (kind: "lost" | "doubled") =>
+      experiments.flatMap((each) => each[kind].map((effect) => ({ failpoint: each.failpoint, effect })));
+    const stuck = experiments.filter((each) => each.stuck).map(({ failpoint }) => failpoint);
+    return { runs, kills, lost: found("lost"), doubled: found("doubled"), stuck };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -133,20 +124,9 @@ async function killAt(
   const killed = ended.signal === "SIGKILL" && !ended.timedOut;
   let started = 1;
   for (; ended.code !== 0 && started <= (options.maxRuns ?? 5); started++) ended = await start(options, {});
-  const experiment = {
-    failpoint,
-    killed,
-    ...compare(expected, await options.effects()),
-    stuck: ended.code !== 0,
-  };
-  return { experiment, started };
-}
-
-function compare(
-  expected: readonly string[],
-  actual: readonly string[],
-): { lost: string[]; doubled: string[] } {
-  return { lost: surplus(expected, actual), doubled: surplus(actual, expected) };
+  const actual = await options.effects();
+  const compared = { lost: surplus(expected, actual), doubled: surplus(actual, expected) };
+  return { experiment: { failpoint, killed, ...compared, stuck: ended.code !== 0 }, started };
 }
 
 /** The entries that `more` has and `fewer` lacks, counting repetitions: `[a, a]` against `[a]` is `[a]`. */
@@ -160,12 +140,7 @@ function surplus(more: readonly string[], fewer: readonly string[]): string[] {
   });
 }
 
-interface Ended {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  readonly stderr: string;
-  readonly timedOut: boolean;
-}
+type Ended = { code: number | null; signal: NodeJS.Signals | null; stderr: string; timedOut: boolean };
 
 /** Starts the program in a process group of its own, so that its children end with it. */
 function start(options: CrashEverywhereOptions, env: Record<string, string>): Promise<Ended> {

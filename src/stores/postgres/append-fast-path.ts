@@ -75,7 +75,7 @@ const facetColumn = (column: string, name: keyof typeof FACET, bits: string, val
 
 /**
  * The parameters of `append_fast_one`. NULL leaves a column as it is, except for `p_done_at`. `p_payload`
- * excludes `p_bytes`. `p_facets` (bits of `FACET`) and `p_facet_texts` (in the order of `TEXT_FACETS`) are set
+ * excludes `p_bytes`. `p_facets` (bits of `FACET`) and `p_facet_texts` (ordered as `TEXT_FACETS`) are set
  * when a text facet changes or any facet is cleared.
  */
 const ONE_PARAMETERS = [

@@ -1,10 +1,7 @@
 /**
- * Verifies everything that does not depend on the meaning of events. Payloads and artifacts match their sums
- * (I2). Streams are gapless from base to head, and tokens are valid (I7). Keys, items, references and forks
- * point at something that exists. For damage in Postgres's own files use `pg_amcheck`.
- *
- * Large stores are read in pages, each one snapshot. A stream that changes meanwhile is judged by the page
- * that reads its end.
+ * Verifies everything that does not depend on the meaning of events. For damage in Postgres's own files use
+ * `pg_amcheck`. Stores are read in pages, each one snapshot; a stream that changes meanwhile is judged by the
+ * page that reads its end.
  */
 
 import type { Problem } from "../../store.ts";
@@ -15,23 +12,16 @@ import { fromPayload, fromText, type StoredPayload } from "./rows.ts";
 const PAGE = 500;
 const PAGE_BYTES = 16 * 1024 * 1024;
 
-export function check(database: Database): Promise<readonly Problem[]> {
-  return firstProblems(everyProblem(database));
-}
+export const check = (database: Database) => firstProblems(everyProblem(database));
 
 async function* everyProblem(database: Database): AsyncGenerator<Problem> {
   yield* everyStream(database);
   for (const find of findings(database.schema)) yield* await database.run<Problem>(find);
 }
 
-interface StreamToCheck {
-  readonly namespace: string;
-  readonly stream: string;
-  readonly state: string;
-  readonly generation: number;
-  readonly base: number;
-  readonly seq: number;
-}
+type StreamToCheck = Readonly<
+  Record<"namespace" | "stream" | "state", string> & Record<"generation" | "base" | "seq", number>
+>;
 
 const COLUMNS = "s.namespace, s.stream, s.state, s.generation, s.base, s.seq";
 
@@ -47,11 +37,7 @@ async function* everyStream(database: Database): AsyncGenerator<Problem> {
   }
 }
 
-interface WriteToCheck extends StoredPayload {
-  readonly first: number;
-  readonly last: number;
-  readonly sum: number;
-}
+type WriteToCheck = StoredPayload & Readonly<Record<"first" | "last" | "sum", number>>;
 
 /** The stream as it is now, beside as many of its writes as make up a page of bytes, but at least one. */
 const writesAfter = (schema: string) => `

@@ -2,7 +2,8 @@
  * Statements on a pool of connections.
  *
  * Each statement is a transaction of its own, on any free connection. Frequent statements are prepared. If
- * one is missing on a connection, all are sent in full from then on. So a transaction pooler does no harm (decision 016).
+ * one is missing on a connection, all are sent in full from then on, so a transaction pooler does no harm
+ * (decision 016).
  *
  * Every failure says what happened to the transaction (`failures.ts`). A connection that failed, or that
  * was silent for longer than `statementMs`, is closed and never used again.
@@ -19,7 +20,7 @@ import { asFailure, StatementFailure, sqlState } from "./failures.ts";
 
 export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
 
-/** Of `PostgresOptions`. */
+/** `PostgresOptions` explains them. */
 export interface Limits {
   readonly busyMs: number;
   readonly statementMs: number;

@@ -219,7 +219,8 @@ function causeOf(failure: unknown): unknown {
 
 export function busy(address: string, waitedMs: number, failure: unknown): HoldfastError {
   const hint =
-    "Look in pg_stat_activity for a transaction that was left open, for example in a psql shell. Then try again.";
+    "Look in pg_stat_activity for a transaction that was left open, for example in a psql shell. " +
+    "Then try again.";
   return busyError({ address }, { locked: "the data", waitedMs, hint, cause: causeOf(failure) });
 }
 

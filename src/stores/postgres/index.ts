@@ -50,7 +50,7 @@ export interface PostgresOptions {
   readonly busyMs?: number;
   /** A connection without an answer for this long is closed. Default: 60,000 (60 s). */
   readonly statementMs?: number;
-  /** Learn sooner of changes by other processes, for one more connection while anyone watches. Default: true. */
+  /** Learn sooner of others' changes, for one more connection while anyone watches. Default: true. */
   readonly notify?: boolean;
   /** Accept a server with `fsync` or `synchronous_commit` off, which can lose acknowledged writes. */
   readonly allowLoss?: boolean;

@@ -5,11 +5,9 @@
  *                     │──release──▶ free (token kept) ──take──▶ held, token + 1
  *                     └──expired, evicted──taken by another──▶ held, token + 1
  *
- * Only `take` looks at a clock, and only at the server's. The current token of a held lease permits a
- * write, however late it comes.
- *
- * Each request can be sent again after a lost connection. The same owner keeps its token, renewing twice is
- * renewing once, and a release that finds its own token released counts as done.
+ * Only `take` looks at a clock, the server's. The current token of a held lease permits a write at any time.
+ * Each request can be sent again after a lost connection: the same owner keeps its token, and a release that
+ * finds its own token released counts as done.
  */
 
 import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
@@ -41,12 +39,8 @@ export interface StoredFence {
   readonly now: StoredLease | null;
 }
 
-export function fencedOutcome({ lease, now }: StoredFence): {
-  outcome: "fenced";
-  lease: string;
-  now: LeaseRow | null;
-} {
-  return { outcome: "fenced", lease: fromText(lease), now: now && leaseRow(now) };
+export function fencedOutcome({ outcome, lease, now }: StoredFence) {
+  return { outcome, lease: fromText(lease), now: now && leaseRow(now) };
 }
 
 export function lease(
@@ -54,40 +48,22 @@ export function lease(
   context: WriteContext,
   request: LeaseRequest,
 ): Promise<LeaseOutcome> {
-  switch (request.act) {
-    case "take":
-      return take(database, context, request);
-    case "renew":
-      return renew(database, context, request);
-    case "release":
-      return release(database, context, request);
-  }
+  if (request.act === "take") return take(database, context, request);
+  if (request.act === "renew") return renew(database, context, request);
+  return release(database, context, request);
 }
 
-interface TakeRow {
-  readonly granted: boolean;
-  readonly token: number;
-  readonly holder: string;
-  readonly remaining: number;
-  readonly from_holder: string | null;
-}
+type TakeRow = Omit<StoredLease, "name"> & Readonly<{ granted: boolean; from_holder: string | null }>;
 
 async function take(
   database: Database,
   context: WriteContext,
   { namespace, name, holder, ttlMs, evict }: Extract<LeaseRequest, { act: "take" }>,
 ): Promise<LeaseOutcome> {
+  const names = [namespace, name, holder.owner].map(toText);
   const { row } = await database.change<TakeRow>(
     `SELECT * FROM ${database.schema}.take_lease($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-    [
-      ...database.writeArguments(context),
-      toText(namespace),
-      toText(name),
-      toText(holder.owner),
-      JSON.stringify(holder),
-      Math.round(ttlMs),
-      evict ?? null,
-    ],
+    [...database.writeArguments(context), ...names, JSON.stringify(holder), Math.round(ttlMs), evict ?? null],
   );
   const lease = leaseRow({ ...row, name: toText(name) });
   return row.granted
@@ -119,8 +95,6 @@ async function release(
     `SELECT ${database.schema}.release_lease($1, $2, $3, $4, $5, $6) AS released`,
     [...database.writeArguments(context), toText(namespace), toText(guard.lease), guard.token],
   );
-  return {
-    outcome: "released",
-    wasOurs: row.released === "ours" || (mayBeRepeat && row.released === "before"),
-  };
+  const wasOurs = row.released === "ours" || (mayBeRepeat && row.released === "before");
+  return { outcome: "released", wasOurs };
 }

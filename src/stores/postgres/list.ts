@@ -1,23 +1,14 @@
 /**
  * Lists. Streams come latest change first, without reading more of them than a page holds.
  *
- * The index `streams_latest` is ordered by kind and status before the second of the latest change. The
- * usual question, one kind and one status, reads one run of it. A wider question jumps through the index
- * from one kind and status to the next, reads each run no further than the page, and merges them in one
- * statement. Goals, parents and open items have small indexes of their own; their few rows are sorted.
+ * The index `streams_latest` is ordered by kind, status, and the second of the latest change. One kind and
+ * one status are one run of it. A wider question reads one page of each run and merges them in one statement.
+ * Goals, parents and open items have small indexes of their own.
  */
 
 import { decodeCursor, pageOf } from "../../model/stream/index.ts";
-import type {
-  ItemRow,
-  KeyRow,
-  LeaseRow,
-  ListRequest,
-  ListRows,
-  Page,
-  SnapshotRow,
-  StreamRow,
-} from "../../store.ts";
+import type * as Port from "../../store.ts";
+import type { ListRequest, ListRows, Page } from "../../store.ts";
 import { addStreamConditions, Conditions, type StoredItem } from "../kit/index.ts";
 import type { Database, Value } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
@@ -28,23 +19,16 @@ type Request<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
 const numbered = (): Conditions<Value> => new Conditions<Value>((number) => `$${number}`);
 
 export function list(database: Database, request: ListRequest): Promise<Page<ListRows[keyof ListRows]>> {
-  switch (request.of) {
-    case "streams":
-      return listStreams(database, request);
-    case "items":
-      return listItems(database, request);
-    case "leases":
-      return listLeases(database, request);
-    case "keys":
-      return listKeys(database, request);
-    case "snapshots":
-      return listSnapshots(database, request);
-  }
+  if (request.of === "streams") return listStreams(database, request);
+  if (request.of === "items") return listItems(database, request);
+  if (request.of === "leases") return listLeases(database, request);
+  if (request.of === "keys") return listKeys(database, request);
+  return listSnapshots(database, request);
 }
 
 const ORDER = "ORDER BY s.updated_second DESC, s.updated_at DESC, s.stream";
 
-async function listStreams(database: Database, request: Request<"streams">): Promise<Page<StreamRow>> {
+async function listStreams(database: Database, request: Request<"streams">): Promise<Page<Port.StreamRow>> {
   const conditions = numbered();
   addStreamConditions<Value>(conditions, request, {
     encode: toText,
@@ -103,7 +87,7 @@ function manyRuns({ schema }: Database, request: Request<"streams">, conditions:
 }
 
 /** Items of one stream by seq; items of all streams oldest first, open ones along their index. */
-async function listItems(database: Database, request: Request<"items">): Promise<Page<ItemRow>> {
+async function listItems(database: Database, request: Request<"items">): Promise<Page<Port.ItemRow>> {
   const conditions = numbered();
   conditions.add("namespace = ? AND kind = ?", toText(request.namespace), toText(request.kind));
   if (request.stream !== undefined) conditions.add("stream = ?", toText(request.stream));
@@ -125,7 +109,7 @@ async function listItems(database: Database, request: Request<"items">): Promise
   );
 }
 
-async function listLeases(database: Database, request: Request<"leases">): Promise<Page<LeaseRow>> {
+async function listLeases(database: Database, request: Request<"leases">): Promise<Page<Port.LeaseRow>> {
   const conditions = numbered();
   conditions.add("namespace = ?", toText(request.namespace));
   if (request.prefix) {
@@ -143,10 +127,13 @@ async function listLeases(database: Database, request: Request<"leases">): Promi
   return pageOf(stored, request.limit, leaseRow, ({ name }) => [name]);
 }
 
-async function listKeys(database: Database, { namespace, keys }: Request<"keys">): Promise<Page<KeyRow>> {
+async function listKeys(
+  database: Database,
+  { namespace, keys }: Request<"keys">,
+): Promise<Page<Port.KeyRow>> {
   const wanted = [...new Set(keys)];
   if (wanted.length === 0) return { rows: [], cursor: null };
-  const stored = await database.run<KeyRow>(
+  const stored = await database.run<Port.KeyRow>(
     `SELECT key, stream, seq FROM ${database.schema}.keys WHERE namespace = $1 AND key = ANY ($2)`,
     [toText(namespace), wanted.map(toText)],
   );
@@ -157,8 +144,8 @@ async function listKeys(database: Database, { namespace, keys }: Request<"keys">
 async function listSnapshots(
   database: Database,
   { namespace, stream }: Request<"snapshots">,
-): Promise<Page<SnapshotRow>> {
-  const stored = await database.run<SnapshotRow>(
+): Promise<Page<Port.SnapshotRow>> {
+  const stored = await database.run<Port.SnapshotRow>(
     `SELECT seq, fold, coalesce(octet_length(bytes), octet_length(payload)) AS bytes
      FROM ${database.schema}.snapshots WHERE namespace = $1 AND stream = $2 ORDER BY seq, fold`,
     [toText(namespace), toText(stream)],

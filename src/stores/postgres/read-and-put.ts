@@ -1,25 +1,13 @@
 /**
- * Reading one stream, and reading and storing the bytes beside streams: artifacts once per content,
- * snapshots once per fold and seq. Each read is one statement, and so one snapshot of the database. Storing
- * twice has the effect of once, so both kinds are sent again after a lost connection.
+ * Reads one stream; reads and stores artifacts and snapshots. Each read is one statement, and so one snapshot
+ * of the database. Storing is idempotent, so it is sent again after a lost connection.
  */
 
 import type { Blob, GetRequest, PutRequest, ReadPage, ReadRequest } from "../../store.ts";
 import { unusedStreamRow } from "../kit/index.ts";
 import type { Database, WriteContext } from "./database.ts";
-import {
-  fromPayload,
-  fromTextOrNull,
-  STREAM_COLUMNS,
-  type StoredPayload,
-  type StoredStream,
-  type StoredWriteRow,
-  streamRow,
-  toPayload,
-  toText,
-  toTextOrNull,
-  writeRow,
-} from "./rows.ts";
+import * as encoding from "./rows.ts";
+import { type StoredPayload, type StoredStream, type StoredWriteRow, toText, toTextOrNull } from "./rows.ts";
 
 const MAX_SEQ = 2 ** 31 - 1;
 
@@ -45,7 +33,7 @@ const SNAPSHOT_ROW = `
 
 /** The last write of the range is the one that covers `upTo`: the first that does not end before it. */
 const readSql = (schema: string, hasFold: boolean) => `${hasFold ? withSnapshot(schema) : ""}
-  SELECT ${STREAM_COLUMNS},
+  SELECT ${encoding.STREAM_COLUMNS},
     NULL::integer AS first, NULL::integer AS last, NULL::text AS batch, NULL::text AS codec,
     NULL::bigint AS sum, NULL::bigint AS at, NULL::text AS payload, NULL::bytea AS bytes
   FROM ${schema}.streams AS s WHERE s.namespace = $1 AND s.stream = $2
@@ -69,18 +57,20 @@ export async function read(database: Database, request: ReadRequest): Promise<Re
     ...(fold === undefined ? [] : [toText(fold)]),
   ]);
   const stored = rows.find(({ stream }) => stream !== null);
-  const writes = rows.filter(({ first }) => first !== null).map((row) => writeRow(row as StoredWriteRow));
+  const writes = rows
+    .filter(({ first }) => first !== null)
+    .map((row) => encoding.writeRow(row as StoredWriteRow));
   writes.sort((a, b) => a.last - b.last);
   const more = limit !== undefined && writes.length > limit;
   if (more) writes.pop();
-  const stream = stored ? streamRow(stored as StoredStream) : unusedStreamRow(name);
+  const stream = stored ? encoding.streamRow(stored as StoredStream) : unusedStreamRow(name);
   const found = rows.find(({ first, last }) => first === null && last !== null) as StoredWriteRow | undefined;
   const snapshot = found ? blobOf(found, found.last, stream.head.generation) : null;
   return { stream, snapshot, writes, more };
 }
 
 function blobOf(row: StoredPayload & { codec: string | null }, seq: number, generation: number): Blob {
-  return { payload: fromPayload(row), codec: fromTextOrNull(row.codec), seq, generation };
+  return { payload: encoding.fromPayload(row), codec: encoding.fromTextOrNull(row.codec), seq, generation };
 }
 
 export async function get(database: Database, request: GetRequest): Promise<Blob | null> {
@@ -112,10 +102,7 @@ const putArtifact = (schema: string) => `
   ON CONFLICT (namespace, hash) DO UPDATE SET put_at = greatest(old.put_at, excluded.put_at),
     bytes = CASE WHEN old.bytes = excluded.bytes THEN old.bytes ELSE excluded.bytes END`;
 
-/**
- * Locks the stream's row, so that a removal of the stream also removes the snapshot. Ignores hidden
- * streams.
- */
+/** Locks the stream's row, so that a removal also removes the snapshot. Ignores hidden streams. */
 const putSnapshot = (schema: string) => `
   WITH live AS (
     SELECT namespace, stream FROM ${schema}.streams
@@ -134,14 +121,12 @@ export async function put(database: Database, context: WriteContext, request: Pu
     await database.run(putArtifact(database.schema), [...first, toText(hash), at, Buffer.from(bytes)]);
     return;
   }
-  const { payload, bytes } = toPayload(request.payload);
+  const { payload, bytes } = encoding.toPayload(request.payload);
+  const { stream, generation, fold, seq, codec } = request;
+  const place = [toText(stream), generation, toText(fold), seq, toTextOrNull(codec)];
   await database.run(putSnapshot(database.schema), [
     ...first,
-    toText(request.stream),
-    request.generation,
-    toText(request.fold),
-    request.seq,
-    toTextOrNull(request.codec),
+    ...place,
     payload,
     bytes && Buffer.from(bytes),
   ]);

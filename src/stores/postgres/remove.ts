@@ -3,12 +3,9 @@
  *
  *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
  *
- * A stream is removed in one transaction (`remove_stream` in the schema). Artifacts are removed in batches,
- * each a transaction of its own, so that no append waits long. A crash between two batches leaves garbage
- * for the next time.
- *
- * Postgres keeps deleted rows until VACUUM, which `erase` runs before it answers. Archives, replicas and
- * backups are out of its reach.
+ * A stream is removed in one transaction. Artifacts are removed in batches, each a transaction of its own, so
+ * that no append waits long; a crash between two leaves garbage for the next time. Postgres keeps deleted
+ * rows until VACUUM, which `erase` runs before it answers.
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
@@ -25,14 +22,9 @@ export function remove(
   context: WriteContext,
   request: RemoveRequest,
 ): Promise<RemoveOutcome> {
-  switch (request.of) {
-    case "stream":
-      return removeStream(database, context, request);
-    case "artifacts":
-      return collect(database, context, request);
-    case "snapshots":
-      return removeSnapshots(database, request);
-  }
+  if (request.of === "stream") return removeStream(database, context, request);
+  if (request.of === "artifacts") return collect(database, context, request);
+  return removeSnapshots(database, request);
 }
 
 type StoredRemoval =
@@ -59,23 +51,13 @@ async function removeStream(
   return outcome;
 }
 
-/**
- * `repeated`: an earlier try may have removed this generation already. Then the next generation is the
- * head.
- */
+/** `repeated`: an earlier try may have removed this generation. Then the next generation is the head. */
 function outcomeOf(removal: StoredRemoval, repeated: number | false): RemoveOutcome {
-  switch (removal.outcome) {
-    case "conflict": {
-      const { generation, seq } = removal;
-      if (repeated !== false && generation === repeated + 1 && seq === 0)
-        return { outcome: "removed", count: 1 };
-      return { outcome: "conflict", head: { generation, seq } };
-    }
-    case "fenced":
-      return fencedOutcome(removal);
-    default:
-      return removal;
-  }
+  if (removal.outcome === "fenced") return fencedOutcome(removal);
+  if (removal.outcome !== "conflict") return removal;
+  const { generation, seq } = removal;
+  const isDone = repeated !== false && generation === repeated + 1 && seq === 0;
+  return isDone ? { outcome: "removed", count: 1 } : { outcome: "conflict", head: { generation, seq } };
 }
 
 async function vacuum(database: Database): Promise<void> {

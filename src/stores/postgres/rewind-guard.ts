@@ -1,14 +1,9 @@
 /**
- * Notices a server that went back in time: remembers what this process was told is durable, and refuses to
- * work on a server that has lost it.
+ * Notices a server that went back in time: an asynchronous standby took over without the last commits, or a
+ * backup was restored. Then a stream ends before an acknowledged seq, or a lease has an older token than one
+ * that was granted. A writer that continued would repeat effects, so the handle throws STORE_REPLACED.
  *
- * An asynchronous standby may take over without the last commits of its primary, or a backup may replace a
- * server. Then a stream ends before a seq that was acknowledged, or a lease has an older token than one
- * that was granted. A writer that continued from there would repeat effects. So every handle that knows
- * better throws STORE_REPLACED.
- *
- * An answer is compared with what was known before its question was sent, because answers may overtake each
- * other.
+ * An answer is compared with what was known before its request was sent: answers may overtake each other.
  */
 
 import { HoldfastError } from "../../model/errors.ts";

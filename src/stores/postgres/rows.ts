@@ -1,8 +1,6 @@
 /**
- * Values as Postgres stores them. Its text has no NUL, and UTF-8 has no lone surrogates. The rare string
- * that has either is stored as a mark and the hexadecimal digits of its UTF-16 units. A string that starts
- * with the mark itself is stored the same way. So every stored text has one meaning, and equal texts stay
- * equal.
+ * Values as Postgres stores them. Its text has no NUL and no lone surrogates. A string that has either, or
+ * that starts with the mark, is stored as a mark and the hexadecimal digits of its UTF-16 units.
  */
 
 import type { Payload, StreamRow } from "../../store.ts";

@@ -1,6 +1,4 @@
-/**
- * The slow path of an append: every case, in SQL. `append.ts` opens with the protocol that it carries out.
- */
+/** The slow path of an append: every case, in SQL. `append.ts` has the protocol. */
 
 import { fewRows, INDEX_PLANS_ONLY, ITEM_COLUMNS, MERGE_ITEM } from "./schema-1-functions.ts";
 

@@ -3,11 +3,7 @@
  * Each function decides and changes in one round trip.
  */
 
-/**
- * Settings of every function that changes something. Functions name all tables with their schema and read
- * no setting of the session except the durability that they check. They plan with index scans only, so that
- * a plan made while a table was small stays good when it grows.
- */
+/** Index scans only, so that a plan made while a table was small stays good when it grows. */
 export const INDEX_PLANS_ONLY = `SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
   SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_memoize = off
   SET plan_cache_mode = force_generic_plan`;
@@ -16,19 +12,13 @@ export const INDEX_PLANS_ONLY = `SET search_path = pg_catalog, pg_temp SET enabl
 export const IS_NOT_DURABLE = `NOT p_allow_loss
     AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off')`;
 
-/**
- * Each statement of a function must see what was committed while it waited for a lock, as READ COMMITTED
- * does. A higher isolation level would miss a seal, an artifact reference or a fork that was committed
- * meanwhile.
- */
+/** A higher level would miss a seal, a reference or a fork that was committed while it waited for a lock. */
 export const IS_WRONG_ISOLATION =
   "current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')";
 
 /**
  * The start of every change: checks that this is still the store that was opened, that it takes writes, and
- * that the server is durable; then sets the lock timeout. Reading `meta` locks it in the weakest mode until
- * the transaction ends, and setting a seal waits for all such locks (`transfer.ts`). The SQL function
- * `begin_write` is the same for callers that need not save microseconds.
+ * that the server is durable; then sets the lock timeout. Reading `meta` locks it for `transfer.ts`.
  */
 export const beginWrite = (schema: string): string => `
   SELECT m.value, (SELECT s.value FROM ${schema}.meta AS s WHERE s.name = 'seal') INTO v_store, v_seal

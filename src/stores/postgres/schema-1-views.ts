@@ -1,8 +1,6 @@
 /**
- * Views for people, computed from the tables; nothing is written for them. Lists of sessions, checkpoints,
- * calls and budgets come from facets and items. Contents (messages, arguments, results) come from the log
- * if it is JSON that Postgres can parse. Encrypted payloads, NUL and lone surrogates show as NULL and break
- * no query.
+ * Views for people, computed from facets, items and, for contents, from the log if it is JSON that Postgres
+ * can parse. Encrypted payloads, NUL and lone surrogates show as NULL and break no query.
  */
 
 const iso = (column: string) =>
@@ -24,9 +22,7 @@ export const views = (schema: string): string => {
 JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = '${kind}'
 WHERE s.kind = 'goal' AND s.state = 'live';`;
 
-  /**
-   * Each session with the streams that hold its past: itself and its ancestors, each up to the shared seq.
-   */
+  /** Each session with the streams that hold its past: itself and its ancestors, up to the shared seq. */
   const past = `WITH RECURSIVE past (namespace, session, source, up_to) AS (
   SELECT namespace, stream, stream, seq FROM ${schema}.streams WHERE kind = 'session' AND state = 'live'
   UNION ALL

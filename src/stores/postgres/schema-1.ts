@@ -17,18 +17,13 @@
  * counts.
  *
  * An update that changes no indexed column (HOT) costs a fraction of one that does. So the index by latest
- * change holds only the second of it, which a burst of appends leaves alone; lists sort within the second.
- * The number of open calls is in no index: such streams are found by their open items, or by a mark
- * (`openMark` in `append-fast-path.ts`).
+ * change holds only the second of it, and the number of open calls is in no index (`openMark`).
  *
- * Tables that every append writes have no CHECK constraints: Postgres parses and plans each of them for
- * every statement, which together took as long as the writing. `checkBatch` and `check` verify the same
- * rules (decision 013).
+ * Tables that every append writes have no CHECK constraints, which took as long as the writing. `checkBatch`
+ * and `check` verify the same rules (decision 013).
  *
- * Payloads are compressed but stay in their row as long as a page can hold it. By default Postgres moves
- * values over 2 KB to a TOAST table, which makes inserts of 4 KB turns a quarter slower and takes 5 % more
- * disk. LZ4 is used where the server has it: the default, pglz, takes a third of the server's time for
- * sixteen sessions (decision 020).
+ * Payloads are compressed (LZ4 if the server has it) but stay in their row as long as a page can hold it. A
+ * TOAST table makes inserts of 4 KB turns a quarter slower and takes 5 % more disk (decision 020).
  *
  * A stream row of generation 0 is a placeholder that a running append locks for a stream that it may
  * create. No other transaction ever sees one.
@@ -41,20 +36,8 @@ import { views } from "./schema-1-views.ts";
 
 /** Names that the migration creates. A schema in which another program uses one of them is refused. */
 export const OWN_NAMES = [
-  "meta",
-  "streams",
-  "writes",
-  "items",
-  "leases",
-  "keys",
-  "artifacts",
-  "artifact_refs",
-  "snapshots",
-  "sessions",
-  "checkpoints",
-  "messages",
-  "tool_calls",
-  "budgets",
+  ...["meta", "streams", "writes", "items", "leases", "keys", "artifacts", "artifact_refs", "snapshots"],
+  ...["sessions", "checkpoints", "messages", "tool_calls", "budgets"],
 ];
 
 const tables = (schema: string) => `

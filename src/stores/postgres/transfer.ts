@@ -1,18 +1,14 @@
 /**
  * Moving a store: its seal, and its rows in pages, out of one schema and into another.
  *
- * The seal is a row in `meta`. Unless its phase is `arrived`, the schema takes no writes but those of the
- * copy.
+ * The seal is a row in `meta`. Unless its phase is `arrived`, the schema takes only the writes of the copy.
+ * Every write reads `meta` first (`begin_write`), which takes the weakest lock on it until the transaction
+ * ends. Setting a seal takes the strongest: it waits for all writes in flight, and later ones read the new
+ * seal. So nothing is committed behind a seal. A connection that is lost around COMMIT leaves the old seal
+ * or the new one; reading it tells which.
  *
- * Every write begins by reading `meta` (`begin_write`) and so holds the weakest lock on that table until
- * its transaction ends. Setting a seal takes the strongest lock: it waits for all writes in flight, and
- * later ones wait for it and then read the new seal. So nothing is ever committed behind a seal, at no cost
- * to a write. A connection that is lost around COMMIT leaves the old seal or the new one; reading it tells
- * which.
- *
- * `dump` reads each table by its primary key, so that a page costs what it holds. `restore` puts a page
- * over the rows that are there, in one transaction. A copy that was interrupted can therefore start again
- * from the beginning.
+ * `dump` reads each table by its primary key. `restore` puts a page over the rows that are there, in one
+ * transaction, so an interrupted copy can start again from the beginning.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
@@ -23,18 +19,8 @@ import { dumpStep, isSameSeal, requireEntering, type StoredItem } from "../kit/i
 import type { Database, Query, Value } from "./database.ts";
 import { asFailure, isCollision, isTransient, storeError } from "./failures.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
-import {
-  fromText,
-  itemRow,
-  STREAM_COLUMNS,
-  type StoredStream,
-  type StoredWriteRow,
-  streamRow,
-  toPayload,
-  toText,
-  toTextOrNull,
-  writeRow,
-} from "./rows.ts";
+import * as stored from "./rows.ts";
+import { fromText, toPayload, toText, toTextOrNull } from "./rows.ts";
 
 const TRIES = 3;
 
@@ -94,9 +80,7 @@ interface Part {
 
 const MAX_ROWS = 500;
 
-interface Namespaced {
-  readonly namespace: string;
-}
+type Namespaced = { readonly namespace: string };
 
 const namespaceOf = (row: Namespaced): string => fromText(row.namespace);
 
@@ -127,16 +111,16 @@ const PARTS = {
     }),
   },
   stream: {
-    sql: (schema) => `SELECT s.namespace, ${STREAM_COLUMNS}, array_to_json(ARRAY(SELECT r.hash
+    sql: (schema) => `SELECT s.namespace, ${stored.STREAM_COLUMNS}, array_to_json(ARRAY(SELECT r.hash
         FROM ${schema}.artifact_refs AS r WHERE r.namespace = s.namespace
           AND r.stream = s.stream))::text AS artifacts
       FROM ${schema}.streams AS s WHERE (s.namespace, s.stream) > ($1, $2) AND s.generation > 0
       ORDER BY s.namespace, s.stream LIMIT $3`,
     begin: ["", ""],
     position: ["namespace", "stream"],
-    read: (row: StoredStream & Namespaced & { artifacts: string }) => {
+    read: (row: stored.StoredStream & Namespaced & { artifacts: string }) => {
       const artifacts = (JSON.parse(row.artifacts) as string[]).map(fromText).sort();
-      return { of: "stream", namespace: namespaceOf(row), ...streamRow(row), artifacts };
+      return { of: "stream", namespace: namespaceOf(row), ...stored.streamRow(row), artifacts };
     },
   },
   write: {
@@ -148,8 +132,13 @@ const PARTS = {
       ORDER BY namespace, stream, last LIMIT $4`,
     begin: ["", "", 0],
     position: ["namespace", "stream", "last"],
-    read: (row: StoredWriteRow & Namespaced & { stream: string }) => {
-      return { of: "write", namespace: namespaceOf(row), stream: fromText(row.stream), ...writeRow(row) };
+    read: (row: stored.StoredWriteRow & Namespaced & { stream: string }) => {
+      return {
+        of: "write",
+        namespace: namespaceOf(row),
+        stream: fromText(row.stream),
+        ...stored.writeRow(row),
+      };
     },
   },
   item: {
@@ -159,7 +148,7 @@ const PARTS = {
     begin: ["", "", "", ""],
     position: ["namespace", "stream", "kind", "id"],
     read: (row: StoredItem<string> & Namespaced) => {
-      return { of: "item", namespace: namespaceOf(row), ...itemRow(row) };
+      return { of: "item", namespace: namespaceOf(row), ...stored.itemRow(row) };
     },
   },
   key: {
@@ -272,11 +261,21 @@ async function putArtifact(query: Query, schema: string, row: Row<"artifact">): 
   );
 }
 
+/** Columns that are named like the field of the row that they hold. */
+const same = <Name extends string, Field>(
+  type: string,
+  encode: (value: Field) => Cell,
+  ...names: Name[]
+): Columns<Readonly<Record<Name, Field>>> =>
+  Object.fromEntries(names.map((name) => [name, [type, (row) => encode(row[name])]]));
+const texts = <Name extends string>(...names: Name[]) => same("text", toTextOrNull, ...names);
+const numbers = <Name extends string>(type: "integer" | "bigint", ...names: Name[]) =>
+  same(type, (value: number | null) => value, ...names);
+
 /** Expired: no holder survives the move, and the last one can still be named. */
 const LEASE_COLUMNS: Columns<Row<"lease">> = {
-  namespace: ["text", ({ namespace }) => toText(namespace)],
-  name: ["text", ({ name }) => toText(name)],
-  token: ["bigint", ({ token }) => token],
+  ...texts("namespace", "name"),
+  ...numbers("bigint", "token"),
   expires_at: ["bigint", () => 0],
   ttl: ["bigint", ({ ttlMs }) => Math.round(ttlMs)],
   owner: ["text", ({ holder }) => holder && toText(holder.owner)],
@@ -284,14 +283,13 @@ const LEASE_COLUMNS: Columns<Row<"lease">> = {
 };
 
 const STREAM_ROW_COLUMNS: Columns<Row<"stream">> = {
-  namespace: ["text", ({ namespace }) => toText(namespace)],
-  stream: ["text", ({ stream }) => toText(stream)],
+  ...texts("namespace", "stream"),
   kind: ["text", ({ stream }) => toText(streamKind(stream))],
-  state: ["text", ({ state }) => state],
+  ...texts("state"),
   // For a stream that is gone, the port has the generation of its next life, the row that of its last.
   generation: ["integer", ({ state, head }) => (state === "gone" ? head.generation - 1 : head.generation)],
   seq: ["integer", ({ head }) => head.seq],
-  base: ["integer", ({ base }) => base],
+  ...numbers("integer", "base"),
   parent: ["text", ({ parent }) => parent && toText(parent.stream)],
   parent_generation: ["integer", ({ parent }) => parent?.generation ?? null],
   created_at: ["bigint", ({ createdAt }) => createdAt],
@@ -306,21 +304,13 @@ const STREAM_ROW_COLUMNS: Columns<Row<"stream">> = {
   budget: ["text", ({ facets }) => toTextOrNull(facets.budget)],
 };
 
-const REFERENCE_COLUMNS: Columns<{ namespace: string; hash: string; stream: string }> = {
-  namespace: ["text", ({ namespace }) => toText(namespace)],
-  hash: ["text", ({ hash }) => toText(hash)],
-  stream: ["text", ({ stream }) => toText(stream)],
-};
+const REFERENCE_COLUMNS = texts("namespace", "hash", "stream");
 
 const WRITE_COLUMNS: Columns<Row<"write">> = {
-  namespace: ["text", ({ namespace }) => toText(namespace)],
-  stream: ["text", ({ stream }) => toText(stream)],
-  last: ["integer", ({ last }) => last],
-  first: ["integer", ({ first }) => first],
-  at: ["bigint", ({ at }) => at],
-  sum: ["bigint", ({ sum }) => sum],
-  batch: ["text", ({ batch }) => toText(batch)],
-  codec: ["text", ({ codec }) => toTextOrNull(codec)],
+  ...texts("namespace", "stream"),
+  ...numbers("integer", "last", "first"),
+  ...numbers("bigint", "at", "sum"),
+  ...texts("batch", "codec"),
   payload: ["text", ({ payload }) => toPayload(payload).payload],
   bytes: ["bytea", ({ payload }) => hex(toPayload(payload).bytes)],
 };
@@ -330,22 +320,15 @@ function hex(bytes: Buffer | null): string | null {
 }
 
 const ITEM_COLUMNS: Columns<Row<"item">> = {
-  namespace: ["text", ({ namespace }) => toText(namespace)],
-  stream: ["text", ({ stream }) => toText(stream)],
-  kind: ["text", ({ kind }) => toText(kind)],
-  id: ["text", ({ id }) => toText(id)],
-  seq: ["integer", ({ seq }) => seq],
+  ...texts("namespace", "stream", "kind", "id"),
+  ...numbers("integer", "seq"),
   end_seq: ["integer", ({ endSeq }) => endSeq],
-  status: ["text", ({ status }) => toTextOrNull(status)],
-  name: ["text", ({ name }) => toTextOrNull(name)],
-  key: ["text", ({ key }) => toTextOrNull(key)],
-  at: ["bigint", ({ at }) => at],
+  ...texts("status", "name", "key"),
+  ...numbers("bigint", "at"),
   done_at: ["bigint", ({ doneAt }) => doneAt],
 };
 
 const KEY_COLUMNS: Columns<Row<"key">> = {
-  namespace: ["text", ({ namespace }) => toText(namespace)],
-  key: ["text", ({ key }) => toText(key)],
-  stream: ["text", ({ stream }) => toText(stream)],
-  seq: ["integer", ({ seq }) => seq],
+  ...texts("namespace", "key", "stream"),
+  ...numbers("integer", "seq"),
 };

@@ -1,11 +1,9 @@
 /**
  * Hints that something changed.
  *
- * Changes of this process are announced when they are committed. Changes of other processes are polled five
- * times a second, only while anyone watches. A poll first reads the server's snapshot of transactions.
- * While that stays the same, nothing has changed. When it moves, one statement compares the heads of the
- * watched streams. Watchers of a whole namespace are called without a closer look. No session state is
- * needed, so this works through any pooler and on a standby.
+ * Changes of this process are announced when they are committed. Changes of others are polled five times a
+ * second while anyone watches. A poll reads the server's snapshot of transactions; when it moves, one
+ * statement compares the heads of the watched streams. This works through any pooler and on a standby.
  *
  * NOTIFY brings the hints sooner; while it is known to arrive, one poll a second is enough:
  *
@@ -25,12 +23,6 @@ import { fromText, placeName, toText } from "./rows.ts";
 /** How many polls are skipped after each one while NOTIFY arrives. */
 const SKIPPED_POLLS = 4;
 
-interface HeadRow {
-  readonly namespace: string;
-  readonly stream: string;
-  readonly head: string;
-}
-
 export class PostgresWatchers {
   readonly #database: Database;
   readonly #usesNotify: boolean;
@@ -42,7 +34,6 @@ export class PostgresWatchers {
   #listener: Listener | null = null;
   #stopping: Promise<void> | undefined;
 
-  /** `usesNotify`: also listen to other processes, on a connection of its own. */
   constructor(database: Database, usesNotify: boolean) {
     this.#database = database;
     this.#usesNotify = usesNotify;
@@ -107,7 +98,7 @@ export class PostgresWatchers {
   }
 
   async #readHeads(watchers: readonly Watcher[]): Promise<Map<string, string>> {
-    const rows = await this.#database.attempt<HeadRow>(
+    const rows = await this.#database.attempt<Record<"namespace" | "stream" | "head", string>>(
       `SELECT s.namespace, s.stream, concat_ws(' ', s.state, s.generation, s.seq) AS head
        FROM ${this.#database.schema}.streams AS s
        WHERE (s.namespace, s.stream) IN (SELECT * FROM unnest($1::text[], $2::text[]))`,
@@ -153,22 +144,17 @@ export class Notifier {
     const name = placeName(namespace, stream);
     if (this.#changed.has(name)) return;
     this.#changed.set(name, [namespace, stream]);
-    this.#timer ??= setTimeout(this.#sendNow, COLLECT_MS).unref();
+    this.#timer ??= setTimeout(() => {
+      this.#sending = this.#send();
+    }, COLLECT_MS).unref();
   }
 
-  /**
-   * Drops what is collected: other processes find it by polling. Resolves when nothing is being sent any
-   * more.
-   */
+  /** Drops what is collected: other processes find it by polling. */
   stop(): Promise<void> {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
     return this.#sending;
   }
-
-  readonly #sendNow = (): void => {
-    this.#sending = this.#send();
-  };
 
   async #send(): Promise<void> {
     this.#timer = null;
@@ -181,17 +167,14 @@ export class Notifier {
 /** Called with the stream that changed, or with null if anything may have. */
 type OnChange = (change: { readonly namespace: string; readonly stream: string } | null) => void;
 
-/**
- * Receives notifications, on a connection of its own that does not keep the process alive. It is live once
- * it has received a probe that it sent to itself.
- */
+/** Receives notifications, on a connection of its own. It is live once its own probe has arrived. */
 class Listener {
   readonly #database: Database;
   readonly #onChange: OnChange;
   readonly #probe = randomUUID();
   #client: pg.Client | null = null;
   #timer: NodeJS.Timeout | null = null;
-  #isLive = false;
+  isLive = false;
   #isStopped = false;
 
   constructor(database: Database, onChange: OnChange) {
@@ -200,13 +183,9 @@ class Listener {
     void this.#connect();
   }
 
-  get isLive(): boolean {
-    return this.#isLive;
-  }
-
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#isLive = false;
+    this.isLive = false;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#client?.end().catch(() => undefined);
   }
@@ -217,7 +196,7 @@ class Listener {
     const reconnect = () => {
       if (this.#client !== client) return;
       this.#client = null;
-      this.#isLive = false;
+      this.isLive = false;
       if (!this.#isStopped) this.#timer = setTimeout(() => void this.#connect(), RECONNECT_MS).unref();
     };
     client.on("error", reconnect).on("end", reconnect);
@@ -235,7 +214,7 @@ class Listener {
 
   #receive(payload: string): void {
     const message = parse(payload);
-    if (message === this.#probe) this.#isLive = true;
+    if (message === this.#probe) this.isLive = true;
     if (!Array.isArray(message)) return;
     if (message.length === 0) this.#onChange(null);
     for (const [namespace, stream] of message) this.#onChange({ namespace, stream });

@@ -55,43 +55,12 @@ export interface StoreCase {
 /**
  * The contract of the port as cases for any test runner. Each case opens a store of its own, so cases may run
  * in any order and at once. `docs/guides/add-a-store.md` builds a small store that passes all of them.
- * With vitest or `node:test`:
  *
  * ```ts
- * import { describe, test } from "vitest"; // or "node:test"
- * import { storeSuite } from "holdfast/testing";
- *
- * describe("my store", () => {
- *   for (const { topic, name, run } of storeSuite({ name: "my store", open: openForTest })) {
- *     test(`${topic}: ${name}`, run);
- *   }
- * });
- *
- * async function openForTest() {
- *   const folder = await mkdtemp(join(tmpdir(), "my-store-"));
- *   const handles = [];
- *   const another = async () => {
- *     const store = await openMyStore(folder);
- *     handles.push(store);
- *     return store;
- *   };
- *   const store = await another();
- *   return {
- *     store,
- *     another,
- *     reopen: async () => {
- *       await store.close();
- *       return another();
- *     },
- *     dispose: async () => {
- *       await Promise.all(handles.map((handle) => handle.close()));
- *       await rm(folder, { recursive: true });
- *     },
- *   };
+ * for (const { topic, name, run } of storeSuite({ name: "my store", open: openForTest })) {
+ *   test(`${topic}: ${name}`, run);
  * }
  * ```
- *
- * Without a runner: `for (const { run } of storeSuite(subject)) await run();`
  */
 export function storeSuite(subject: StoreSubject): StoreCase[] {
   return Object.entries(TOPICS).flatMap(([topic, cases]) =>
