@@ -24,6 +24,7 @@ import { basename, join } from "node:path";
 import { v7 as uuid } from "uuid";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import {
+  type CreateOptions,
   closedError,
   foreignError,
   HandleState,
@@ -202,11 +203,6 @@ function syncMark({ live }: OpenFolder): void {
 
 function poisons({ code }: HoldfastError): boolean {
   return code === "STORE_REPLACED" || code === "STORE_CORRUPT" || code === "STORE_IO";
-}
-
-export interface CreateOptions {
-  readonly mustExist: boolean;
-  readonly allowNetworkDisk: boolean;
 }
 
 /** Opens for the first time, and creates the folder and the journal if there are none. */

@@ -11,12 +11,14 @@
  * the folder reads the journal once. For stores of many gigabytes SQLite is the better choice.
  */
 
-import { relative, resolve } from "node:path";
 import type * as port from "../../store.ts";
 import {
   bootClock,
-  type Clock,
+  type CreateOptions,
   closedError,
+  type DiskStoreOptions,
+  diskStoreOptions,
+  nearestPath,
   readOnlyError,
   refuseSealed,
   type SubmitOptions,
@@ -28,38 +30,22 @@ import type { Flush } from "./append.ts";
 import { getSnapshot, listSnapshots, putSnapshot, readArtifact } from "./blobs.ts";
 import { check } from "./check.ts";
 import { Dump, reseal, restore } from "./copy.ts";
-import { type CreateOptions, FolderConnection, openFirst } from "./folder-connection.ts";
+import { FolderConnection, openFirst } from "./folder-connection.ts";
 import type { FolderOptions, OpenFolder } from "./open-folder.ts";
 import { WriteQueue } from "./queue.ts";
 import type { State } from "./state.ts";
 
-export interface FilesOptions {
-  readonly path: string;
-  readonly readOnly?: boolean;
-  /** Fail if there is no store, instead of creating one. */
-  readonly mustExist?: boolean;
-  /** How long to wait for a lock of another process before giving up. 30 s by default. */
-  readonly busyMs?: number;
-  readonly allowNetworkDisk?: boolean;
+export interface FilesOptions extends DiskStoreOptions {
   /** The journal is compacted when this many of its bytes, and half of it, are dead. 4 MiB by default. */
   readonly wasteBytes?: number;
-  /** The clock that leases run by. The machine's uptime by default. */
-  readonly clock?: Clock;
 }
 
-const DEFAULT_BUSY_MS = 30_000;
 const DEFAULT_WASTE_BYTES = 4 * 1024 * 1024;
 
 export async function openFiles(options: FilesOptions): Promise<port.Store> {
-  const folderOptions = {
-    path: resolve(options.path),
-    readOnly: options.readOnly ?? false,
-    busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
-    wasteBytes: options.wasteBytes ?? DEFAULT_WASTE_BYTES,
-    clock: options.clock ?? bootClock(),
-  };
-  const { mustExist = false, allowNetworkDisk = false } = options;
-  return FilesStore.open(folderOptions, { mustExist, allowNetworkDisk });
+  const { wasteBytes = DEFAULT_WASTE_BYTES, clock = bootClock() } = options;
+  const { file, creation } = diskStoreOptions(options);
+  return FilesStore.open({ ...file, wasteBytes, clock }, creation);
 }
 
 class FilesStore implements port.Store {
@@ -83,8 +69,7 @@ class FilesStore implements port.Store {
     this.#path = path;
     this.#queue = new WriteQueue(folder);
     this.#watchers = watchers;
-    const nearPath = relative(process.cwd(), path);
-    this.address = `files ${nearPath.startsWith("..") ? path : nearPath}`;
+    this.address = `files ${nearestPath(path)}`;
   }
 
   static async open(options: FolderOptions, creation: CreateOptions): Promise<FilesStore> {

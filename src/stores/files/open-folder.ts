@@ -16,6 +16,7 @@ import { crc32 } from "node:zlib";
 import {
   type Clock,
   type FileIdentity,
+  type FileOptions,
   identityOf,
   isSameFile,
   statOf,
@@ -27,10 +28,7 @@ import { JournalFile } from "./journal-file.ts";
 import type { FolderLock } from "./lock.ts";
 import { State, type StreamChanged } from "./state.ts";
 
-export interface FolderOptions {
-  readonly path: string;
-  readonly readOnly: boolean;
-  readonly busyMs: number;
+export interface FolderOptions extends FileOptions {
   /** The journal is compacted when this many of its bytes, and half of it, are dead. */
   readonly wasteBytes: number;
   readonly clock: Clock;

@@ -41,7 +41,17 @@ export {
   withUnknown,
 } from "./errors.ts";
 export { type Flusher, FlushQueue, type SubmitOptions } from "./flush-queue.ts";
-export { BUSY_TIMEOUT_MS, HandleState, lockPauseMs, retryUntil } from "./shared-file.ts";
+export {
+  BUSY_TIMEOUT_MS,
+  type CreateOptions,
+  type DiskStoreOptions,
+  diskStoreOptions,
+  type FileOptions,
+  HandleState,
+  lockPauseMs,
+  nearestPath,
+  retryUntil,
+} from "./shared-file.ts";
 export {
   addStreamConditions,
   Conditions,

@@ -1,6 +1,36 @@
 /** Parts of a store whose file or folder several processes write: locks, and recovery after I/O errors. */
 
+import { relative, resolve } from "node:path";
 import type { HoldfastError } from "../../model/errors.ts";
+import type { Clock } from "./clock.ts";
+
+/** Options of a store in a file or folder. */
+export interface DiskStoreOptions {
+  readonly path: string;
+  readonly readOnly?: boolean;
+  /** Fail if there is no store, instead of creating one. */
+  readonly mustExist?: boolean;
+  /** How long to wait for a lock of another process before giving up. 30 s by default. */
+  readonly busyMs?: number;
+  readonly allowNetworkDisk?: boolean;
+  /** The clock that leases run by. The machine's uptime by default. */
+  readonly clock?: Clock;
+}
+
+export type FileOptions = Required<Pick<DiskStoreOptions, "path" | "readOnly" | "busyMs">>;
+export type CreateOptions = Required<Pick<DiskStoreOptions, "mustExist" | "allowNetworkDisk">>;
+
+export function diskStoreOptions(options: DiskStoreOptions) {
+  const { readOnly = false, busyMs = 30_000, mustExist = false, allowNetworkDisk = false } = options;
+  const file: FileOptions = { path: resolve(options.path), readOnly, busyMs };
+  return { file, creation: { mustExist, allowNetworkDisk } };
+}
+
+/** Relative to the working directory, if the path is below it. */
+export function nearestPath(path: string): string {
+  const near = relative(process.cwd(), path);
+  return near.startsWith("..") ? path : near;
+}
 
 /** How long SQLite may wait for a lock by itself. It blocks the event loop meanwhile. */
 export const BUSY_TIMEOUT_MS = 4;

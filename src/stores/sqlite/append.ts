@@ -9,9 +9,9 @@
  */
 
 import { streamKind } from "../../model/names.ts";
-import type { Item, StreamFacets } from "../../model/stream/index.ts";
+import type { Item } from "../../model/stream/index.ts";
 import type { AppendOutcome, Batch, Write } from "../../store.ts";
-import { type Clock, checkBatch, guardsOf, headOf, headsAfter, invalidBatch } from "../kit/index.ts";
+import { checkBatch, guardsOf, headOf, headsAfter, invalidBatch } from "../kit/index.ts";
 import type { Connection, Value } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
 import { bumpProof } from "./opening.ts";
@@ -51,7 +51,7 @@ function isSafe(value: number | null | undefined): boolean {
   return value === undefined || value === null || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 }
 
-export function append(transaction: Transaction, clock: Clock, batch: Batch): ActResult<AppendOutcome> {
+export function append(transaction: Transaction, batch: Batch): ActResult<AppendOutcome> {
   const { connection } = transaction;
   const { namespace, writes } = batch;
   const streams = writes.map(({ stream }) => findCachedStream(transaction, namespace, stream));
@@ -59,7 +59,7 @@ export function append(transaction: Transaction, clock: Clock, batch: Batch): Ac
     bumpProof(connection);
     return { result: { outcome: "ok", heads: headsAfter(batch), resent: true }, wrote: true };
   }
-  const held = checkGuards(transaction, clock, namespace, guardsOf(batch));
+  const held = checkGuards(transaction, namespace, guardsOf(batch));
   if (!Array.isArray(held)) return refused(held);
   const parents = checkPositions(transaction, batch, streams);
   if ("outcome" in parents) return refused(parents);
@@ -68,7 +68,7 @@ export function append(transaction: Transaction, clock: Clock, batch: Batch): Ac
   const artifacts = checkArtifacts(connection, batch);
   if ("outcome" in artifacts) return refused(artifacts);
 
-  renewGuards(transaction, clock, namespace, held);
+  renewGuards(transaction, namespace, held);
   for (let index = 0; index < writes.length; index++) {
     storeWrite(transaction, batch, {
       write: writes[index] as Write,
@@ -204,7 +204,10 @@ function storeWrite({ connection, cache }: Transaction, batch: Batch, checked: C
   const { write, artifacts } = checked;
   const { expect, count, codec, sum, at } = write;
   const last = expect.seq + count;
-  const id = storeStream(connection, namespace, checked, last);
+  const { stream } = checked;
+  const isNew = !stream || stream.state === "gone";
+  const id = isNew ? createStream(connection, namespace, checked, last) : stream.id;
+  if (!isNew) updateStream(connection, stream, last, write);
   const { value, utf16 } = toPayload(write.payload);
   const first = expect.seq + 1;
   const sql = write.isUtf8 ? INSERT_UTF_8 : INSERT_WRITE;
@@ -218,18 +221,6 @@ function storeWrite({ connection, cache }: Transaction, batch: Batch, checked: C
   const { generation } = expect;
   const entry = { id, state: "live", generation, seq: last, updated_about: coarseTime(at) } as const;
   cache.setStream(batch.namespace, write.stream, entry);
-}
-
-function storeStream(
-  connection: Connection,
-  namespace: StoredText,
-  checked: CheckedWrite,
-  last: number,
-): number {
-  const { stream, write } = checked;
-  if (!stream || stream.state === "gone") return createStream(connection, namespace, checked, last);
-  updateStream(connection, stream, last, write.at, write.facets ?? {});
-  return stream.id;
 }
 
 const NEW_STREAM = `INSERT INTO streams (state, generation, seq, base, parent, parent_generation, created_at,
@@ -289,27 +280,23 @@ function updateOf(columns: number): string {
   return updates[columns];
 }
 
-function updateStream(
-  connection: Connection,
-  { id, updated_about }: StreamEntry,
-  last: number,
-  at: number,
-  { openCalls, expiresAt, status, title, goal, budget }: StreamFacets,
-): void {
+function updateStream(connection: Connection, stream: StreamEntry, last: number, write: Write): void {
+  const { at, facets = {} } = write;
+  const { openCalls, expiresAt, status, title, goal, budget } = facets;
   const values: Value[] = [last, at];
   let columns = 0;
   const set = (column: (typeof COLUMNS)[number], value: Value): void => {
     columns |= 1 << COLUMNS.indexOf(column);
     values.push(value);
   };
-  if (updated_about !== coarseTime(at)) set("updated_about", coarseTime(at));
+  if (stream.updated_about !== coarseTime(at)) set("updated_about", coarseTime(at));
   if (openCalls !== undefined) set("open_calls", openCalls);
   if (expiresAt !== undefined) set("expires_at", expiresAt);
   if (status !== undefined) set("status", toTextOrNull(status));
   if (title !== undefined) set("title", toTextOrNull(title));
   if (goal !== undefined) set("goal", toTextOrNull(goal));
   if (budget !== undefined) set("budget", toTextOrNull(budget));
-  connection.run(updates[columns] ?? updateOf(columns), ...values, id);
+  connection.run(updates[columns] ?? updateOf(columns), ...values, stream.id);
 }
 
 const STORE_ITEM = `INSERT INTO items

@@ -8,10 +8,10 @@
  */
 
 import { HoldfastError } from "../../model/errors.ts";
-import { closedError, HandleState, statOf } from "../kit/index.ts";
+import { closedError, type FileOptions, HandleState, statOf } from "../kit/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { isUnreadable, replaced, retryWhileLocked, storeError } from "./failures.ts";
-import { type FileOptions, isSameStoreFile, type OpenFile, openAgain } from "./opening.ts";
+import { isSameStoreFile, type OpenFile, openAgain } from "./opening.ts";
 
 export class FileConnection {
   readonly options: FileOptions;

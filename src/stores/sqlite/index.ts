@@ -6,11 +6,20 @@
  *     file-connection.ts   recovery after an I/O error           queue.ts      when a write is acknowledged
  */
 
-import { relative, resolve } from "node:path";
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type * as port from "../../store.ts";
 import { acceptsUtf8 } from "../../store.ts";
-import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
+import {
+  bootClock,
+  type Clock,
+  closedError,
+  type DiskStoreOptions,
+  diskStoreOptions,
+  nearestPath,
+  readOnlyError,
+  refuseSealed,
+  Watchers,
+} from "../kit/index.ts";
 import { append, checkShape } from "./append.ts";
 import type { Connection } from "./driver.ts";
 import { retryWhileLocked, storeError } from "./failures.ts";
@@ -27,29 +36,12 @@ import type { ActResult, Transaction } from "./rows.ts";
 export { Connection } from "./driver.ts";
 export { allMigrations, FORMAT, migrate } from "./opening.ts";
 
-export interface SqliteOptions {
-  readonly path: string;
-  readonly readOnly?: boolean;
-  /** Fail if there is no store, instead of creating one. */
-  readonly mustExist?: boolean;
-  /** How long to wait for a lock of another process before giving up. 30 s by default. */
-  readonly busyMs?: number;
-  readonly allowNetworkDisk?: boolean;
-  /** The clock that leases run by. The machine's uptime by default. */
-  readonly clock?: Clock;
-}
-
-const DEFAULT_BUSY_MS = 30_000;
+export type SqliteOptions = DiskStoreOptions;
 
 export async function openSqlite(options: SqliteOptions): Promise<port.Store> {
-  const fileOptions = {
-    path: resolve(options.path),
-    readOnly: options.readOnly ?? false,
-    busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
-  };
-  const { mustExist = false, allowNetworkDisk = false } = options;
-  const opened = await openFirst(fileOptions, { mustExist, allowNetworkDisk });
-  return new SqliteStore(new FileConnection(fileOptions, opened), options.clock ?? bootClock());
+  const { file, creation } = diskStoreOptions(options);
+  const opened = await openFirst(file, creation);
+  return new SqliteStore(new FileConnection(file, opened), options.clock ?? bootClock());
 }
 
 class SqliteStore implements port.Store {
@@ -82,10 +74,9 @@ class SqliteStore implements port.Store {
     this.#file = file;
     this.#path = path;
     this.#clock = clock;
-    this.#queue = new WriteQueue(file);
+    this.#queue = new WriteQueue(file, clock);
     this.#watchers = watchersOf(file);
-    const nearPath = relative(process.cwd(), path);
-    this.address = `sqlite ${nearPath.startsWith("..") ? path : nearPath}`;
+    this.address = `sqlite ${nearestPath(path)}`;
     acceptsUtf8.add(this);
   }
 
@@ -100,8 +91,7 @@ class SqliteStore implements port.Store {
         if (outcome !== "ok") return;
         for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
       };
-      const act = (transaction: Transaction) => append(transaction, this.#clock, batch);
-      return this.#write(act, { bytes, from, answered });
+      return this.#write((transaction) => append(transaction, batch), { bytes, from, answered });
     } catch (error) {
       return Promise.reject(error);
     }
@@ -130,8 +120,7 @@ class SqliteStore implements port.Store {
   }
 
   async lease(request: port.LeaseRequest): Promise<port.LeaseOutcome> {
-    const options = { urgent: request.act === "renew" };
-    return this.#write((transaction) => lease(transaction, this.#clock, request), options);
+    return this.#write((transaction) => lease(transaction, request), { urgent: request.act === "renew" });
   }
 
   async remove(request: port.RemoveRequest): Promise<port.RemoveOutcome> {
@@ -140,7 +129,7 @@ class SqliteStore implements port.Store {
       const { connection } = transaction;
       if (erase) connection.exec("PRAGMA secure_delete = ON");
       try {
-        return remove(transaction, this.#clock, request);
+        return remove(transaction, request);
       } finally {
         if (erase) connection.exec("PRAGMA secure_delete = FAST");
       }

@@ -41,19 +41,15 @@ export function leaseRow(lease: StoredLease, clock: Clock): LeaseRow {
   return { name: fromText(name), token, holder: holderOf(lease), remainingMs: timeLeftMs(lease, clock) };
 }
 
-export function lease(
-  transaction: Transaction,
-  clock: Clock,
-  request: LeaseRequest,
-): ActResult<LeaseOutcome> {
+export function lease(transaction: Transaction, request: LeaseRequest): ActResult<LeaseOutcome> {
   switch (request.act) {
     case "take":
-      return take(transaction, clock, request);
+      return take(transaction, request);
     case "renew":
-      return renew(transaction, clock, request);
+      return renew(transaction, request);
     case "release": {
       const { namespace, lease } = request;
-      const { connection, cache } = transaction;
+      const { connection, cache, clock } = transaction;
       cache.dropLease(namespace, lease.lease);
       const values = [toText(namespace), toText(lease.lease), lease.token];
       const wasOurs = connection.count(RELEASE, clock.nowMs(), ...values) > 0;
@@ -62,11 +58,10 @@ export function lease(
   }
 }
 
-function take(
-  { connection, cache }: Transaction,
-  clock: Clock,
-  request: Extract<LeaseRequest, { act: "take" }>,
-): ActResult<LeaseOutcome> {
+type Request<Act extends LeaseRequest["act"]> = Extract<LeaseRequest, { act: Act }>;
+
+function take(transaction: Transaction, request: Request<"take">): ActResult<LeaseOutcome> {
+  const { connection, cache, clock } = transaction;
   const { namespace, name, holder, ttlMs, evict } = request;
   cache.dropLease(namespace, name);
   const old = connection.get<StoredLease>(SELECT, toText(namespace), toText(name));
@@ -83,11 +78,9 @@ function take(
   return { result: { outcome: "granted", lease: granted, from: isOurs ? null : oldHolder }, wrote: true };
 }
 
-function renew(
-  { connection, cache }: Transaction,
-  clock: Clock,
-  { namespace, leases, ttlMs }: Extract<LeaseRequest, { act: "renew" }>,
-): ActResult<LeaseOutcome> {
+function renew(transaction: Transaction, request: Request<"renew">): ActResult<LeaseOutcome> {
+  const { connection, cache, clock } = transaction;
+  const { namespace, leases, ttlMs } = request;
   const expiresAt = clock.nowMs() + ttlMs;
   const timeline = timelineOf(clock);
   const lost = leases.filter(({ lease: name, token }) => {
@@ -100,8 +93,7 @@ function renew(
 
 /** Returns the held leases of all guards, or the first guard whose token is not current. */
 export function checkGuards(
-  { connection, cache }: Transaction,
-  clock: Clock,
+  { connection, cache, clock }: Transaction,
   namespace: string,
   guards: readonly Guard[],
 ): Extract<AppendOutcome, { outcome: "fenced" }> | StoredLease[] {
@@ -119,13 +111,9 @@ export function checkGuards(
 }
 
 /** A guarded write renews its leases, but for those with most of their time left: that saves a page. */
-export function renewGuards(
-  { connection, cache }: Transaction,
-  clock: Clock,
-  namespace: string,
-  held: readonly StoredLease[],
-): void {
+export function renewGuards(transaction: Transaction, namespace: string, held: readonly StoredLease[]): void {
   if (held.length === 0) return;
+  const { connection, cache, clock } = transaction;
   const boot = timelineOf(clock);
   const now = clock.nowMs();
   for (const each of held) {

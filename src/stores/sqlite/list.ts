@@ -58,10 +58,7 @@ export function list(
   }
 }
 
-interface Group {
-  readonly kind: StoredText;
-  readonly status: StoredText | null;
-}
+type Group = { readonly kind: StoredText; readonly status: StoredText | null };
 
 const ORDER = "ORDER BY s.updated_at DESC, s.stream";
 
@@ -173,11 +170,7 @@ function* allKinds(connection: Connection, namespace: StoredText): Generator<Sto
   }
 }
 
-function* allStatuses(
-  connection: Connection,
-  namespace: StoredText,
-  kind: StoredText,
-): Generator<StoredText | null> {
+function* allStatuses(connection: Connection, namespace: StoredText, kind: StoredText) {
   if (connection.get(NO_STATUS, namespace, kind)) yield null;
   let row = connection.get<{ status: StoredText }>(FIRST_STATUS, namespace, kind);
   while (row) {

@@ -29,9 +29,11 @@ import { HoldfastError } from "../../model/errors.ts";
 import type { Seal } from "../../store.ts";
 import {
   BUSY_TIMEOUT_MS,
+  type CreateOptions,
   createEmptyFile,
   type Failure,
   type FileIdentity,
+  type FileOptions,
   foreignError,
   identityOf,
   isSameFile,
@@ -46,12 +48,6 @@ import {
 import { CODE, Connection, resultCode } from "./driver.ts";
 import { replaced, retryWhileLocked, storeError } from "./failures.ts";
 
-export interface FileOptions {
-  readonly path: string;
-  readonly readOnly: boolean;
-  readonly busyMs: number;
-}
-
 export interface OpenFile {
   readonly connection: Connection;
   readonly identity: FileIdentity;
@@ -61,7 +57,7 @@ export interface OpenFile {
 /** Opens for the first time, and creates the file if there is none. */
 export async function openFirst(
   options: FileOptions,
-  { mustExist, allowNetworkDisk }: { readonly mustExist: boolean; readonly allowNetworkDisk: boolean },
+  { mustExist, allowNetworkDisk }: CreateOptions,
 ): Promise<OpenFile> {
   const { path, readOnly } = options;
   if (!allowNetworkDisk) refuseNetworkDisk(path);

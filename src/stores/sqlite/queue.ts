@@ -27,7 +27,7 @@
 
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
-import { type Flusher, FlushQueue, lockPauseMs, type SubmitOptions } from "../kit/index.ts";
+import { type Clock, type Flusher, FlushQueue, lockPauseMs, type SubmitOptions } from "../kit/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, replaced, unstorable } from "./failures.ts";
 import type { FileConnection } from "./file-connection.ts";
@@ -84,6 +84,7 @@ class Act<Result = unknown> {
 
 export class WriteQueue implements Flusher<Act, Transaction> {
   readonly #file: FileConnection;
+  readonly #clock: Clock;
   readonly #cache = new RowCache();
   readonly #acts: FlushQueue<Act, Transaction>;
   #contendedUntil = 0;
@@ -95,8 +96,9 @@ export class WriteQueue implements Flusher<Act, Transaction> {
   #seal: Seal | null = null;
   #lockError: unknown;
 
-  constructor(file: FileConnection) {
+  constructor(file: FileConnection, clock: Clock) {
     this.#file = file;
+    this.#clock = clock;
     this.#acts = new FlushQueue(file, this);
   }
 
@@ -151,7 +153,7 @@ export class WriteQueue implements Flusher<Act, Transaction> {
       const { connection } = this.#file;
       connection.run("BEGIN IMMEDIATE");
       this.#noticeOthers(connection);
-      return { connection, cache: this.#cache, seal: this.#seal };
+      return { connection, clock: this.#clock, cache: this.#cache, seal: this.#seal };
     } catch (error) {
       if (!isBusy(error)) throw error;
       this.#contendedUntil = performance.now() + CONTENDED_MS;

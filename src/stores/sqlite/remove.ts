@@ -9,20 +9,16 @@
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
-import { type Clock, headOf } from "../kit/index.ts";
+import { headOf } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards } from "./leases.ts";
 import { type ActResult, DELETE_SNAPSHOTS, findStream, type Transaction, toText } from "./rows.ts";
 
-export function remove(
-  transaction: Transaction,
-  clock: Clock,
-  request: RemoveRequest,
-): ActResult<RemoveOutcome> {
+export function remove(transaction: Transaction, request: RemoveRequest): ActResult<RemoveOutcome> {
   const { connection } = transaction;
   switch (request.of) {
     case "stream":
-      return removeStream(transaction, clock, request);
+      return removeStream(transaction, request);
     case "artifacts":
       return removed(connection.count(COLLECT, toText(request.namespace), request.putBefore));
     case "snapshots": {
@@ -41,11 +37,10 @@ function removed(count: number): ActResult<RemoveOutcome> {
 
 function removeStream(
   transaction: Transaction,
-  clock: Clock,
   { namespace, stream: name, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
 ): ActResult<RemoveOutcome> {
   const { connection, cache } = transaction;
-  const held = checkGuards(transaction, clock, namespace, guards ?? []);
+  const held = checkGuards(transaction, namespace, guards ?? []);
   if (!Array.isArray(held)) return { result: held, wrote: false };
   const stream = findStream(connection, namespace, name);
   const head = headOf(stream);

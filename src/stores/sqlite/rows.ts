@@ -7,7 +7,7 @@
  */
 
 import type { Payload, Seal, StreamState } from "../../store.ts";
-import type { StoredStream as StreamColumns } from "../kit/index.ts";
+import type { Clock, StoredStream as StreamColumns } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 
 export type StoredText = string | Uint8Array;
@@ -63,6 +63,7 @@ export function decodePayload(payload: StoredText, form: PayloadForm): Payload {
 
 export interface Transaction {
   readonly connection: Connection;
+  readonly clock: Clock;
   readonly cache: RowCache;
   /** The seal as earlier acts of this transaction left it. */
   seal: Seal | null;
@@ -99,20 +100,12 @@ export const STREAM_COLUMNS = `s.id, s.stream, s.state, s.generation, s.seq, s.u
 const FIND =
   "SELECT id, state, generation, seq, updated_about FROM streams WHERE namespace = ? AND stream = ?";
 
-export function findStream(
-  connection: Connection,
-  namespace: string,
-  stream: string,
-): StreamEntry | undefined {
+export function findStream(connection: Connection, namespace: string, stream: string) {
   return connection.get<StreamEntry>(FIND, toText(namespace), toText(stream));
 }
 
 /** The same for a write, which often finds the row that the write before it cached. */
-export function findCachedStream(
-  { connection, cache }: Transaction,
-  namespace: string,
-  stream: string,
-): StreamEntry | undefined {
+export function findCachedStream({ connection, cache }: Transaction, namespace: string, stream: string) {
   const known = cache.stream(namespace, stream);
   if (known) return known;
   const found = findStream(connection, namespace, stream);
