@@ -147,7 +147,7 @@ export class Conditions<Value> {
 }
 
 /** How one store's `streams` table differs from the other's. The queries call the table `s`. */
-export interface StreamsTable<Value> {
+interface StreamsTable<Value> {
   readonly encode: (text: string) => Value;
   /** The coarse time by which the index is ordered: its column, and its value for a time in milliseconds. */
   readonly coarse: { readonly column: string; readonly of: (ms: number) => Value };

@@ -11,7 +11,7 @@ export interface Watcher extends WatchRequest {
   readonly changed: () => void;
 }
 
-export interface WatchersOptions {
+interface WatchersOptions {
   /** Looks for changes of others, and calls `notify` or `announce`. If it throws, all are notified. */
   readonly poll?: (watchers: readonly Watcher[]) => Promise<unknown>;
   readonly started?: () => void;

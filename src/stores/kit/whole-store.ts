@@ -39,7 +39,7 @@ export function* headProblems(where: string, seq: number, headSeq: number): Gene
 /** The values of a row's key, by which the next page of a dump is found. */
 export type DumpPosition = readonly (string | number)[];
 
-export interface DumpStep<Part> {
+interface DumpStep<Part> {
   readonly part: Part;
   readonly after: DumpPosition;
   /** The cursor of the next page. `last`: position of the last row of a full page, else null. */

@@ -2,8 +2,8 @@
  * The file through one connection, which is replaced after an I/O error (`HandleState` in the kit has the
  * states).
  *
- * Every use first checks that the file at the path is still the same, but for writes within one turn of the
- * event loop (`queue.ts`): a replaced file is then noticed at most 5 ms later. The store's id is read in the
+ * Every use first checks that the file at the path is still the same. Writes within one turn of the event
+ * loop skip the check (`queue.ts`): they notice a replaced file at most 5 ms later. The store's id is read in the
  * first write transaction, and whenever `data_version` shows a commit of another process.
  */
 

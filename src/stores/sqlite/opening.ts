@@ -165,8 +165,8 @@ async function refuseForeign(options: FileOptions): Promise<void> {
 }
 
 /**
- * SQLite discards a WAL beside an empty file, and with it acknowledged writes. No crash leaves that state. The
- * WAL is checked first, or a store that another process creates in between would be refused.
+ * SQLite discards a WAL beside an empty file, and with it acknowledged writes. No crash leaves that state.
+ * The WAL is checked first, or a store that another process creates in between would be refused.
  */
 function refuseEmptied(path: string): void {
   const wal = `${path}-wal`;
@@ -253,7 +253,7 @@ async function openForReading(options: FileOptions): Promise<OpenFile> {
   }
 }
 
-/** Where the shared memory that WAL needs cannot be made, a file without a WAL is opened as immutable. */
+/** Opens a file without a WAL as immutable, if the medium cannot have the shared memory that WAL needs. */
 async function openReadOnly({ path, busyMs }: FileOptions): Promise<Connection> {
   const connection = await Connection.open(path, true);
   try {

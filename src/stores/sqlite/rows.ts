@@ -129,8 +129,8 @@ const MAX_ENTRIES = 20_000;
 /**
  * Caches the heads of streams and the leases that guard them.
  *
- * They are current until `PRAGMA data_version`, read inside the write transaction, shows the commit of another
- * connection.
+ * They are current until `PRAGMA data_version`, read inside the write transaction, shows the commit of
+ * another connection.
  *
  * Invariant: an entry equals its row as the open transaction sees it. A write that changes a row therefore
  * updates or drops its entry, and a rollback drops everything.
