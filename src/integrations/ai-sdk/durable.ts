@@ -16,10 +16,10 @@ import {
 } from "../recorded-turns/index.ts";
 import { notAModel } from "./errors.ts";
 import { comparableText, fromModelMessage, toModelMessages } from "./messages.ts";
-import { durableModel, type ModelContext } from "./model.ts";
+import { durableModel } from "./model.ts";
 import type { DurableOptions, DurablePrompt, ToolDeclarations } from "./options.ts";
 import type { LanguageModel, ModelMessage, ToolSet } from "./sdk-types.ts";
-import { CallErrors, durableTools, type ToolContext } from "./tools.ts";
+import { CallErrors, type DurableContext, durableTools } from "./tools.ts";
 
 /** The durable model, tools and messages of a session. Use them together in every step of a program. */
 export interface Durable {
@@ -50,26 +50,20 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   const callErrors = new CallErrors(turns);
   const artifacts = sessionCore(session).journal;
   let prompt: Message | null = null;
-  const forModel: ModelContext = {
+  const context: DurableContext = {
+    options,
     turns,
     callErrors,
     artifacts,
-    prices: options.prices,
-    ignoreSystem: options.ignoreSystem ?? false,
     promptAt: (position) => (position === 0 ? prompt : null),
   };
-  const forTools: ToolContext = {
-    turns,
-    callErrors,
-    artifacts,
-    approvals: options.approvals ?? "queue",
-  };
   return {
-    model: (model: unknown) => {
-      if (!isModel(model)) throw notAModel(model);
-      return durableModel(model, forModel);
+    model: (model) => {
+      // Programs may pass a model's name all the same.
+      if (!("doGenerate" in Object(model))) throw notAModel(model);
+      return durableModel(model, context);
     },
-    tools: (tools, declarations = {}) => durableTools(tools, declarations, forTools),
+    tools: (tools, declarations = {}) => durableTools(tools, declarations, context),
     messages: async (input) => {
       const current = await findOrAppendPrompt(session, turns, input);
       prompt = current;
@@ -83,10 +77,6 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
       );
     },
   };
-}
-
-function isModel(model: unknown): model is LanguageModel {
-  return typeof model === "object" && model !== null && "doGenerate" in model;
 }
 
 async function findOrAppendPrompt(
@@ -104,8 +94,12 @@ async function findOrAppendPrompt(
     if (known) return known;
     checkRunName(session, id);
   }
-  const unanswered = id === undefined ? findUnanswered(session, message) : undefined;
-  if (unanswered) return unanswered;
+  if (id === undefined) {
+    // The program was restarted if an unanswered prompt has the same content.
+    const content = JSON.stringify(message.blocks);
+    const same = unanswered(session).findLast(({ blocks }) => JSON.stringify(blocks) === content);
+    if (same) return same;
+  }
   await turns.finish();
   return appendPrompt(session, { ...message, ...(id !== undefined && { id }) });
 }
@@ -121,12 +115,6 @@ function promptMessage(session: Session, prompt: DurablePrompt): Promise<Message
   if ("text" in prompt) return fromModelMessage({ role: "user", content: prompt.text }, artifacts);
   const { content, providerOptions } = prompt;
   return fromModelMessage({ role: "user", content, ...(providerOptions && { providerOptions }) }, artifacts);
-}
-
-/** The program was restarted if an unanswered prompt has the same content. */
-function findUnanswered(session: Session, { blocks }: MessageInput): Message | undefined {
-  const content = JSON.stringify(blocks);
-  return unanswered(session).findLast((message) => JSON.stringify(message.blocks) === content);
 }
 
 function unanswered({ messages }: Session): Message[] {

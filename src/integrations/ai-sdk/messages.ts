@@ -48,7 +48,7 @@ export async function fromModelMessage(message: ModelMessage, artifacts: Artifac
 export async function toModelMessages(
   messages: readonly Message[],
   artifacts: Artifacts,
-  known: KnownResult = NOTHING_KNOWN,
+  known: KnownResult = () => Promise.resolve(null),
 ): Promise<ModelMessage[]> {
   const calls: Calls = { byId: new Map(), failed: new Set() };
   for (const { blocks } of messages) {
@@ -63,9 +63,7 @@ export async function toModelMessages(
   return converted.filter((message) => message !== null);
 }
 
-export type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
-
-const NOTHING_KNOWN: KnownResult = () => Promise.resolve(null);
+type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
 
 interface Calls {
   readonly byId: Map<string, ToolCallBlock>;
@@ -82,8 +80,7 @@ async function toModelMessage(
   const [first] = blocks;
   const isText = blocks.length === 1 && first?.kind === "text" && first.meta === undefined;
   if (content === "text" || role === "system" || (content === undefined && isText && role !== "assistant")) {
-    const text = blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
-    return { role, content: text, ...rest } as ModelMessage;
+    return { role, content: textOf(blocks), ...rest } as ModelMessage;
   }
   const parts: Part[] = [];
   for (const block of blocks) {
@@ -285,6 +282,10 @@ export async function resultBlock(part: Part, artifacts: Artifacts): Promise<Too
   };
 }
 
+function textOf(blocks: readonly Block[]): string {
+  return blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
+}
+
 async function resultContent(
   type: string,
   value: unknown,
@@ -308,10 +309,15 @@ async function resultPart(block: ToolResultBlock, artifacts: Artifacts): Promise
   const { output, ...rest } = sdkExtra(block.meta) as { readonly [name: string]: Json } & {
     readonly output?: JsonObject & { readonly type: string };
   };
+  const { callId, content, isError } = block;
+  // Without `output` the result was not written by this integration.
   const value = output
     ? { ...output, ...(await outputValue(output.type, block, artifacts)) }
-    : textOutput(block);
-  return { type: "tool-result", toolCallId: block.callId, output: value, ...rest };
+    : {
+        type: isError ? "error-text" : "text",
+        value: typeof content === "string" ? content : textOf(content),
+      };
+  return { type: "tool-result", toolCallId: callId, output: value, ...rest };
 }
 
 async function outputValue(
@@ -323,15 +329,6 @@ async function outputValue(
   if (typeof content !== "string")
     return { value: await Promise.all(content.map((each) => partOf(each, artifacts))) };
   return { value: type === "json" || type === "error-json" ? (JSON.parse(content) as Json) : content };
-}
-
-/** For a result that was not written by this integration. */
-function textOutput({ content, isError }: ToolResultBlock): Output {
-  const text =
-    typeof content === "string"
-      ? content
-      : content.map((block) => (block.kind === "text" ? block.text : "")).join("");
-  return { type: isError ? "error-text" : "text", value: text };
 }
 
 const DATA_URL = /^data:([^,]*);base64,(.*)$/s;

@@ -10,8 +10,8 @@
  *  - Turns of two `generateText` calls on one session follow each other in the run, in the program's order.
  */
 
-import { HoldfastError } from "../../model/errors.ts";
-import type { JsonObject, Message, SessionState, ToolResultBlock } from "../../model/session/index.ts";
+import { isHoldfastError } from "../../model/errors.ts";
+import type { JsonObject, Message, ToolResultBlock } from "../../model/session/index.ts";
 import {
   type MessageInput,
   type Model,
@@ -20,8 +20,7 @@ import {
   sessionCore,
 } from "../../session/index.ts";
 import { type Artifacts, noArtifacts } from "../artifacts.ts";
-import type { PriceTable } from "../prices.ts";
-import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
+import type { Question, Turn } from "../recorded-turns/index.ts";
 import { badFinish, incompleteCall, streamError } from "./errors.ts";
 import { comparableText, fromModelMessage, type Part, resultBlock, toModelMessages } from "./messages.ts";
 import type { FromAiSdkOptions } from "./options.ts";
@@ -34,7 +33,7 @@ import type {
   StreamPart,
   StreamResult,
 } from "./sdk-types.ts";
-import { type CallErrors, checkCallsMarked, withoutMarks } from "./tools.ts";
+import { checkCallsMarked, type DurableContext, withoutMarks } from "./tools.ts";
 
 const NO_ARTIFACTS = noArtifacts("fromAiSdk(model, { artifacts: holdfast })");
 
@@ -53,7 +52,8 @@ export function fromAiSdk(model: LanguageModel, options: FromAiSdkOptions = {}):
       ? await streamed(await model.doStream(call), request)
       : await model.doGenerate(call);
     if (result.finishReason.unified === "error") throw badFinish(model.modelId, result);
-    if (!MAY_CALL.has(result.finishReason.unified) && asksForCalls(result))
+    const asksForCalls = result.content.some((part) => part.type === "tool-call" && !part.providerExecuted);
+    if (!MAY_CALL.has(result.finishReason.unified) && asksForCalls)
       throw incompleteCall(model.modelId, result);
     const { blocks, meta, spent } = await answerOf(result, artifacts, { modelId: model.modelId, prices });
     return { message: { blocks, ...(meta && { meta }) }, ...(spent && { usage: spent }) };
@@ -65,22 +65,19 @@ async function callOf(
   { settings }: FromAiSdkOptions,
   artifacts: Artifacts,
 ): Promise<CallOptions> {
-  const { system, messages, tools, signal } = request;
+  const { system, messages, tools, signal: abortSignal } = request;
   const prompt = (await toModelMessages(messages, artifacts)).map(promptMessage);
   if (system !== null) prompt.unshift({ role: "system", content: system });
   const described = tools.map(({ name, description, inputJsonSchema }) => {
-    const inputSchema = (inputJsonSchema ?? ANY_OBJECT) as JsonObject;
+    const inputSchema = (inputJsonSchema ?? {
+      type: "object",
+      properties: {},
+      additionalProperties: true,
+    }) as JsonObject;
     return { type: "function" as const, name, description, inputSchema };
   });
-  return {
-    ...settings,
-    prompt,
-    abortSignal: signal,
-    ...(described.length > 0 && { tools: described }),
-  };
+  return { ...settings, prompt, abortSignal, ...(described.length > 0 && { tools: described }) };
 }
-
-const ANY_OBJECT = { type: "object", properties: {}, additionalProperties: true };
 
 /** Providers expect lists of parts, and files instead of images. */
 function promptMessage(message: ModelMessage): CallOptions["prompt"][number] {
@@ -135,22 +132,12 @@ async function streamed(
 /** Finish reasons with complete tool calls. After any other, the last call may have been cut off. */
 const MAY_CALL = new Set(["stop", "tool-calls"]);
 
-function asksForCalls({ content }: GenerateResult): boolean {
-  return content.some((part) => part.type === "tool-call" && !part.providerExecuted);
-}
-
-export interface ModelContext {
-  readonly turns: RecordedTurns;
-  readonly callErrors: CallErrors;
-  readonly artifacts: Artifacts;
-  readonly prices: PriceTable | undefined;
-  readonly ignoreSystem: boolean;
-  /** The prompt that `d.messages` stored before this turn. */
-  promptAt(position: number): Message | null;
-}
-
-export function durableModel(inner: LanguageModel, context: ModelContext): LanguageModel {
-  const { turns, artifacts, prices } = context;
+export function durableModel(inner: LanguageModel, context: DurableContext): LanguageModel {
+  const {
+    turns,
+    artifacts,
+    options: { prices },
+  } = context;
   const pricing = { modelId: inner.modelId, prices };
   return {
     specificationVersion: inner.specificationVersion,
@@ -159,55 +146,48 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
     get supportedUrls() {
       return inner.supportedUrls;
     },
-    doGenerate: async (request): Promise<GenerateResult> => {
-      const options = withoutMarks(request);
-      const turn = await nextTurn(options, context);
-      try {
+    doGenerate: (request): Promise<GenerateResult> =>
+      inTurn(request, context, async (turn, options) => {
         if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts), request);
-        const result = checked(
-          await inner.doGenerate({ ...options, abortSignal: turns.signalWith(options.abortSignal) }),
-          request,
-        );
+        const result = checked(await inner.doGenerate(options), request);
         if (result.finishReason.unified === "error") {
           turn.failed();
           return result;
         }
-        const stored = await responseOf(
-          await turn.record(await answerOf(result, artifacts, pricing)),
-          artifacts,
-        );
-        return withTransport(stored, result);
-      } catch (error) {
-        turn.failed();
-        throw error;
-      }
-    },
-    doStream: async (request): Promise<StreamResult> => {
-      const options = withoutMarks(request);
-      const turn = await nextTurn(options, context);
-      try {
+        const stored = await turn.record(await answerOf(result, artifacts, pricing));
+        return withTransport(await responseOf(stored, artifacts), result);
+      }),
+    doStream: (request): Promise<StreamResult> =>
+      inTurn(request, context, async (turn, options) => {
         if (turn.recorded)
           return { stream: replay(checked(await responseOf(turn.recorded, artifacts), request)) };
-        const result = await inner.doStream({
-          ...options,
-          abortSignal: turns.signalWith(options.abortSignal),
-        });
-        const record = async (whole: GenerateResult): Promise<GenerateResult> =>
-          responseOf(
-            await turn.record(await answerOf(checked(whole, request), artifacts, pricing)),
-            artifacts,
-          );
+        const result = await inner.doStream(options);
+        const record = async (whole: GenerateResult): Promise<GenerateResult> => {
+          const answer = await answerOf(checked(whole, request), artifacts, pricing);
+          return responseOf(await turn.record(answer), artifacts);
+        };
         const isTaken = (id: string): boolean => {
-          const { callSlots, calls } = stateOf(turns);
+          const { callSlots, calls } = sessionCore(turns.session).state;
           return callSlots.has(id) || calls.has(id);
         };
         return { ...result, stream: bufferedStream(result.stream, { record, failed: turn.failed, isTaken }) };
-      } catch (error) {
-        turn.failed();
-        throw error;
-      }
-    },
+      }),
   };
+}
+
+async function inTurn<Result>(
+  request: CallOptions,
+  context: DurableContext,
+  work: (turn: Turn, options: CallOptions) => Promise<Result>,
+): Promise<Result> {
+  const options = withoutMarks(request);
+  const turn = await nextTurn(options, context);
+  try {
+    return await work(turn, { ...options, abortSignal: context.turns.signalWith(options.abortSignal) });
+  } catch (error) {
+    turn.failed();
+    throw error;
+  }
 }
 
 function checked(result: GenerateResult, request: CallOptions): GenerateResult {
@@ -216,26 +196,18 @@ function checked(result: GenerateResult, request: CallOptions): GenerateResult {
 }
 
 /** Starts the turn even if its question will be refused: after a failed turn the program may retry. */
-async function nextTurn(options: CallOptions, context: ModelContext): Promise<Turn> {
+async function nextTurn(options: CallOptions, context: DurableContext): Promise<Turn> {
   const refusal = context.callErrors.refusal(options.prompt);
   let turn: Turn;
   try {
     turn = await context.turns.next(questionOf(options, context));
   } catch (error) {
     // An open call has to be settled first. All other errors may be consequences of the refusal.
-    throw refusal && !isAboutOpenCalls(error) ? refusal.error : error;
+    throw refusal && !isHoldfastError(error, "SESSION_HAS_OPEN_CALLS") ? refusal.error : error;
   }
   if (!refusal) return turn;
   turn.failed();
   throw refusal.error;
-}
-
-function isAboutOpenCalls(error: unknown): boolean {
-  return error instanceof HoldfastError && error.code === "SESSION_HAS_OPEN_CALLS";
-}
-
-function stateOf(turns: RecordedTurns): SessionState {
-  return sessionCore(turns.session).state;
 }
 
 /** Adds headers and bodies of the live exchange, which are not stored. */
@@ -257,9 +229,9 @@ function replay(result: GenerateResult): StreamResult["stream"] {
   });
 }
 
-function questionOf({ prompt, abortSignal }: CallOptions, context: ModelContext): Question {
+function questionOf({ prompt, abortSignal }: CallOptions, context: DurableContext): Question {
   return {
-    prompt: context.ignoreSystem ? prompt.filter(({ role }) => role !== "system") : prompt,
+    prompt: context.options.ignoreSystem ? prompt.filter(({ role }) => role !== "system") : prompt,
     signal: abortSignal,
     newMessages: (position) => newMessagesIn(prompt, context, position),
     outsideResults: (asked) => resultsIn(prompt, asked, context.artifacts),
@@ -269,7 +241,7 @@ function questionOf({ prompt, abortSignal }: CallOptions, context: ModelContext)
 /** User messages since the last answer and since the stored prompt. */
 async function newMessagesIn(
   prompt: CallOptions["prompt"],
-  { artifacts, turns, promptAt }: ModelContext,
+  { artifacts, turns, promptAt }: DurableContext,
   position: number,
 ): Promise<MessageInput[]> {
   const since = prompt.slice(prompt.findLastIndex(({ role }) => role !== "user") + 1);

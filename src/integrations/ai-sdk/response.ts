@@ -23,15 +23,10 @@ interface ResponseFacts {
   readonly modelId?: string;
 }
 
-export interface Pricing {
-  readonly modelId: string;
-  readonly prices: PriceTable | undefined;
-}
-
 export async function answerOf(
   result: GenerateResult,
   artifacts: Artifacts,
-  pricing: Pricing,
+  pricing: { readonly modelId: string; readonly prices: PriceTable | undefined },
 ): Promise<Answer> {
   const { finishReason, usage, warnings, providerMetadata, response } = result;
   const { id, timestamp, modelId } = response ?? {};
@@ -371,7 +366,7 @@ function withStoredIds(
   original: readonly Content[],
   stored: readonly Content[],
 ): StreamPart[] {
-  const calls = new Map<string, ToolCallPart[]>();
+  const calls = new Map<string, Extract<Content, { type: "tool-call" }>[]>();
   original.forEach((part, index) => {
     const call = stored[index];
     if (part.type !== "tool-call" || call?.type !== "tool-call") return;
@@ -384,5 +379,3 @@ function withStoredIds(
     return { ...part, id: calls.get(id)?.[index]?.toolCallId ?? id } as StreamPart;
   });
 }
-
-type ToolCallPart = Extract<Content, { type: "tool-call" }>;

@@ -9,6 +9,7 @@ import {
   isOpen,
   type JsonObject,
   resultBlock as ledgerResult,
+  type Message,
   type SessionState,
   type ToolCallBlock,
 } from "../../model/session/index.ts";
@@ -26,14 +27,16 @@ import {
 } from "../recorded-turns/index.ts";
 import { outsideLedger } from "./errors.ts";
 import { resultBlock, sdkExtra, toJson, toModelMessages } from "./messages.ts";
-import type { ToolDeclaration, ToolDeclarations } from "./options.ts";
+import type { DurableOptions, ToolDeclaration, ToolDeclarations } from "./options.ts";
 import type { CallOptions, GenerateResult, ModelMessage, ToolSet } from "./sdk-types.ts";
 
-export interface ToolContext {
+export interface DurableContext {
+  readonly options: DurableOptions;
   readonly turns: RecordedTurns;
   readonly callErrors: CallErrors;
   readonly artifacts: Artifacts;
-  readonly approvals: "queue" | "sdk";
+  /** The prompt that `d.messages` stored before this turn. */
+  promptAt(position: number): Message | null;
 }
 
 interface ExecutionOptions {
@@ -56,7 +59,7 @@ type Output = { readonly type: string; readonly value?: unknown };
 export function durableTools<Tools extends ToolSet>(
   tools: Tools,
   declarations: ToolDeclarations<Tools>,
-  context: ToolContext,
+  context: DurableContext,
 ): Tools {
   for (const name of Object.keys(declarations)) {
     if (!Object.hasOwn(tools, name)) {
@@ -77,7 +80,7 @@ function durableTool(
   name: string,
   tool: AnyTool,
   declaration: ToolDeclaration,
-  context: ToolContext,
+  context: DurableContext,
 ): AnyTool {
   const { execute, needsApproval, ...rest } = tool;
   if (!execute) return withMark(tool);
@@ -87,7 +90,7 @@ function durableTool(
     modelOutput(tool, options, context);
   return {
     ...withMark(rest),
-    ...(context.approvals === "sdk" && needsApproval !== undefined && { needsApproval }),
+    ...(context.options.approvals === "sdk" && needsApproval !== undefined && { needsApproval }),
     toModelOutput: toModelOutput as AnyTool["toModelOutput"] & {},
     execute: (input, options) => runTool({ ...known, input, options: options as ExecutionOptions }, context),
   };
@@ -104,7 +107,7 @@ interface ToolRun extends KnownTool {
   readonly options: ExecutionOptions;
 }
 
-async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
+async function runTool(run: ToolRun, context: DurableContext): Promise<unknown> {
   const { turns, callErrors } = context;
   const callId = run.options.toolCallId;
   const outcome = await callErrors.watch(callId, run.declaration.effect === "read", async () => {
@@ -118,22 +121,17 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
 }
 
 /** Resumes a call of another run, which was killed before the call had an outcome. */
-async function resumeCall(known: KnownTool, { id, args }: Call, context: ToolContext): Promise<boolean> {
+async function resumeCall(known: KnownTool, { id, args }: Call, context: DurableContext): Promise<boolean> {
   const input = await validate(schemaOf(known.tool.inputSchema), args);
   if ("problem" in input) return false;
-  const messages = await messagesBefore(id, context);
+  const { messages: all } = stateOf(context.turns);
+  const asked = all.findLastIndex(({ blocks }) => blocks.some((block) => asksFor(block, id)));
+  const messages = await toModelMessages(all.slice(0, Math.max(asked, 0)), context.artifacts);
   await recordedCall({ ...known, input: input.value, options: { toolCallId: id, messages } }, args, context);
   return true;
 }
 
-/** The messages that the model had when it asked for a call. */
-function messagesBefore(callId: string, { turns, artifacts }: ToolContext): Promise<ModelMessage[]> {
-  const { messages } = stateOf(turns);
-  const asked = messages.findLastIndex(({ blocks }) => blocks.some((block) => asksFor(block, callId)));
-  return toModelMessages(messages.slice(0, Math.max(asked, 0)), artifacts);
-}
-
-async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Promise<RecordedOutcome> {
+async function recordedCall(run: ToolRun, args: Json, context: DurableContext): Promise<RecordedOutcome> {
   const { options, input, tool } = run;
   const { turns, artifacts } = context;
   const callId = options.toolCallId;
@@ -174,10 +172,10 @@ async function lastOf(result: unknown): Promise<unknown> {
 
 async function approvalOf(
   { name, tool, input, options }: ToolRun,
-  context: ToolContext,
+  context: DurableContext,
 ): Promise<string | null> {
   const { needsApproval } = tool;
-  if (context.approvals === "sdk" || !needsApproval) return null;
+  if (context.options.approvals === "sdk" || !needsApproval) return null;
   const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : true;
   return approvalReason(name, isNeeded);
 }
@@ -204,9 +202,7 @@ function recordedInput(
 function askedArgs(turns: RecordedTurns, callId: string): Json | undefined {
   const { messages, callSlots } = stateOf(turns);
   if (!callSlots.has(callId)) return undefined;
-  const block = messages
-    .findLast((message) => message.blocks.some((each) => asksFor(each, callId)))
-    ?.blocks.find((each) => asksFor(each, callId));
+  const block = messages.flatMap(({ blocks }) => blocks).findLast((each) => asksFor(each, callId));
   return typeof block?.args === "string" && sdkExtra(block.meta)["input"] === block.args
     ? undefined
     : block?.args;
@@ -223,7 +219,7 @@ function stateOf(turns: RecordedTurns): SessionState {
 async function renderedOutput(
   tool: AnyTool,
   options: Parameters<typeof modelOutput>[1],
-  context: ToolContext,
+  context: DurableContext,
 ): Promise<Output | null> {
   if (!tool.toModelOutput) return null;
   try {
@@ -239,7 +235,7 @@ async function renderedOutput(
 async function modelOutput(
   tool: AnyTool,
   options: { readonly toolCallId: string; readonly output: unknown; readonly input?: unknown },
-  { turns }: ToolContext,
+  { turns }: DurableContext,
 ): Promise<Output> {
   const { output } = options;
   const state = stateOf(turns);
@@ -262,11 +258,10 @@ function withNote(output: Output, note: string): Output {
 }
 
 /** A Standard Schema, one of the SDK's own, or a function that makes one. */
-type InputSchema = StandardSchema<unknown, unknown> | SdkSchema | (() => InputSchema);
-
-interface SdkSchema {
-  readonly validate?: (value: unknown) => SdkVerdict | PromiseLike<SdkVerdict>;
-}
+type InputSchema =
+  | StandardSchema<unknown, unknown>
+  | { readonly validate?: (value: unknown) => SdkVerdict | PromiseLike<SdkVerdict> }
+  | (() => InputSchema);
 
 type SdkVerdict =
   | { readonly success: true; readonly value: unknown }
@@ -296,12 +291,8 @@ function schemaOf(inputSchema: InputSchema | undefined): StandardSchema<unknown,
  */
 const MARK = "holdfast";
 
-type Members = { readonly [name: string]: unknown };
-
-type MarkableTool = { readonly type?: string; readonly args?: Members; readonly providerOptions?: Members };
-
 function withMark<Tool extends object>(tool: Tool): Tool {
-  const { type, args, providerOptions } = tool as MarkableTool;
+  const { type, args, providerOptions } = tool as { type?: string; args?: object; providerOptions?: object };
   const mark = { [MARK]: { durable: true } };
   return type === "provider"
     ? { ...tool, args: { ...args, ...mark } }

@@ -4,5 +4,4 @@ export type { Artifacts } from "../artifacts.ts";
 export type { Price, PriceTable } from "../prices.ts";
 export { AnthropicCallFailed } from "./errors.ts";
 export { fromAnthropicMessages, toAnthropicMessages } from "./messages.ts";
-export { fromAnthropic } from "./model.ts";
-export type { FromAnthropicOptions } from "./options.ts";
+export { type FromAnthropicOptions, fromAnthropic } from "./model.ts";

@@ -59,19 +59,15 @@ export async function fromAnthropicMessages(
       continue;
     }
     const blocks = await Promise.all(content.map((each) => blockOf(each as never, artifacts)));
-    const results = role === "user" ? countResults(blocks) : 0;
+    // The API requires tool results at the beginning.
+    const other = blocks.findIndex(({ kind }) => role !== "user" || kind !== "tool_result");
+    const results = other < 0 ? blocks.length : other;
     if (results > 0) inputs.push({ role: "tool", blocks: blocks.slice(0, results) });
     const rest = blocks.slice(results);
     if (rest.length > 0)
       inputs.push({ role, blocks: rest, ...anthropicMeta({ joined: results > 0 || undefined }) });
   }
   return inputs;
-}
-
-/** Counts the tool results at the beginning, where the API requires them. */
-function countResults(blocks: readonly { kind: string }[]): number {
-  const other = blocks.findIndex(({ kind }) => kind !== "tool_result");
-  return other < 0 ? blocks.length : other;
 }
 
 type ContentParam = Anthropic.ContentBlockParam;
@@ -176,7 +172,7 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<ContentPar
         id: wireId(block.id),
         name: block.name,
         // The API accepts only objects. Other arguments are on record, and the call was refused.
-        input: isObject(block.args) ? block.args : {},
+        input: typeof block.args === "object" && !Array.isArray(block.args) ? (block.args ?? {}) : {},
         ...extra,
       } as ContentParam;
     case "tool_result": {
@@ -194,10 +190,6 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<ContentPar
     case "file":
       return fileOf(block, extra, artifacts);
   }
-}
-
-function isObject(args: Json): boolean {
-  return typeof args === "object" && args !== null && !Array.isArray(args);
 }
 
 /** The API's alphabet for call ids is smaller than a session's, whose ids may come from other providers. */

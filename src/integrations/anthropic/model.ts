@@ -5,7 +5,7 @@ import { sleep } from "../../ledger/index.ts";
 import type { JsonObject } from "../../model/session/index.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
 import { type Artifacts, noArtifacts } from "../artifacts.ts";
-import { amountsOf } from "../prices.ts";
+import { amountsOf, type PriceTable } from "../prices.ts";
 import { AnthropicCallFailed, pausedTooOften, refuseIncompleteCall } from "./errors.ts";
 import {
   anthropicMeta,
@@ -14,7 +14,6 @@ import {
   toAnthropicMessages,
   withoutDeadToolUses,
 } from "./messages.ts";
-import type { FromAnthropicOptions } from "./options.ts";
 
 type Params = Anthropic.MessageCreateParamsNonStreaming;
 
@@ -26,6 +25,18 @@ const PAUSE_LIMIT = 8;
 const RETRY_AFTER_LIMIT_MS = 60_000;
 
 const NO_ARTIFACTS = noArtifacts("fromAnthropic(client, model, { artifacts: holdfast })");
+
+/** How `fromAnthropic` asks, and what an answer costs. */
+export interface FromAnthropicOptions {
+  /** Streams the answer and reports its parts as they arrive. The API requires it for long answers. */
+  readonly stream?: boolean;
+  /** US dollars per million tokens, by model id, for budgets in dollars. */
+  readonly prices?: PriceTable;
+  /** The store for images and documents: the `Holdfast` of the session. Required if there are any. */
+  readonly artifacts?: Artifacts;
+  /** Parameters of every request: `max_tokens` (default 8192), `thinking`, `tool_choice`, more tools. */
+  readonly params?: Partial<Omit<Anthropic.MessageCreateParamsNonStreaming, "messages" | "model" | "stream">>;
+}
 
 /**
  * Makes a model of Anthropic's Messages API usable in `session.run`. Thinking blocks are sent back unchanged.
@@ -151,14 +162,13 @@ async function responseOf(
   const content = answers.flatMap((answer) => answer.content);
   refuseIncompleteCall(last);
   const { id, model, stop_reason, stop_sequence } = last;
-  const usages = answers.map((answer) => answer.usage);
-  const sum = (count: (usage: Anthropic.Usage) => number | null | undefined): number =>
-    usages.reduce((total, usage) => total + (count(usage) ?? 0), 0);
+  const sum = (name: keyof Anthropic.Usage): number =>
+    answers.reduce((total, { usage }) => total + Number(usage[name] ?? 0), 0);
   const count = {
-    input: sum((usage) => usage.input_tokens),
-    output: sum((usage) => usage.output_tokens),
-    cacheRead: sum((usage) => usage.cache_read_input_tokens),
-    cacheWrite: sum((usage) => usage.cache_creation_input_tokens),
+    input: sum("input_tokens"),
+    output: sum("output_tokens"),
+    cacheRead: sum("cache_read_input_tokens"),
+    cacheWrite: sum("cache_creation_input_tokens"),
   };
   const container = answers.findLast((answer) => answer.container)?.container;
   const facts = {

@@ -16,81 +16,50 @@ import type { ValueCodec } from "./values.ts";
 
 const HISTORY_LIMIT = 10_000;
 
+/** The latest entries of a set, each a list of names. */
+class RecentSet {
+  private readonly entries = new Set<string>();
+
+  add(...names: string[]): void {
+    this.delete(...names);
+    this.entries.add(JSON.stringify(names));
+    for (const oldest of this.entries) {
+      if (this.entries.size <= HISTORY_LIMIT) break;
+      this.entries.delete(oldest);
+    }
+  }
+
+  has(...names: string[]): boolean {
+    return this.entries.size > 0 && this.entries.has(JSON.stringify(names));
+  }
+
+  delete(...names: string[]): void {
+    this.entries.delete(JSON.stringify(names));
+  }
+
+  deleteUnder(name: string): void {
+    const prefix = `${JSON.stringify([name]).slice(0, -1)},`;
+    for (const entry of this.entries) if (entry.startsWith(prefix)) this.entries.delete(entry);
+  }
+}
+
 /** The reads and removals of this process that matter for `put`. The oldest entries are dropped. */
 export class ReadHistory {
-  private readonly readById = new Set<string>();
+  /** Checkpoints: thread, namespace, id. */
+  readonly byId = new RecentSet();
   /** Threads and namespaces that were read while they had no checkpoint. */
-  private readonly readEmpty = new Set<string>();
+  readonly empty = new RecentSet();
   /** Threads that were removed and not begun again, as far as this process knows. */
-  private readonly removed = new Set<string>();
-  /** Subgraphs whose node a retry policy has started again. */
-  private readonly retried = new Set<string>();
-
-  noteReadById(thread: string, ns: string, id: string): void {
-    remember(this.readById, key(thread, ns, id));
-  }
-
-  noteReadEmpty(thread: string, ns: string): void {
-    remember(this.readEmpty, key(thread, ns));
-  }
-
-  /** A caller that lists checkpoints before another one may also want to branch before the first. */
-  noteListedBefore(thread: string, ns: string): void {
-    this.readEmpty.delete(key(thread, ns));
-  }
-
-  intentOf(thread: string, ns: string, parent: string | null): PutIntent {
-    return {
-      wantsBranch: parent !== null && this.readById.size > 0 && this.readById.has(key(thread, ns, parent)),
-      expectsEmpty: this.readEmpty.size > 0 && this.readEmpty.has(key(thread, ns)),
-    };
-  }
-
-  /** LangGraph reads a subgraph's checkpoint when it starts the subgraph, with the node's attempt. */
-  noteSubgraphStart(thread: string, ns: string, attempt: number): void {
-    if (attempt > 1) remember(this.retried, key(thread, ns));
-    else this.retried.delete(key(thread, ns));
-  }
-
-  isRetried(thread: string, ns: string): boolean {
-    return this.retried.has(key(thread, ns));
-  }
-
-  noteRemoved(thread: string): void {
-    remember(this.removed, thread);
-  }
-
-  noteBegun(thread: string): void {
-    this.removed.delete(thread);
-  }
-
-  isRemoved(thread: string): boolean {
-    return this.removed.size > 0 && this.removed.has(thread);
-  }
-
-  /** A deleted thread is empty again for everyone: earlier reads of an empty thread no longer count. */
-  forgetEmptyReads(thread: string): void {
-    const prefix = `${JSON.stringify([thread]).slice(0, -1)},`;
-    for (const entry of this.readEmpty) if (entry.startsWith(prefix)) this.readEmpty.delete(entry);
-  }
+  readonly removed = new RecentSet();
+  /** Threads and namespaces of subgraphs whose node a retry policy has started again. */
+  readonly retried = new RecentSet();
 }
 
-export interface PutIntent {
+/** How the caller of `put` came to the checkpoint that it follows. */
+interface PutIntent {
   readonly wantsBranch: boolean;
   readonly expectsEmpty: boolean;
-}
-
-function key(...parts: string[]): string {
-  return JSON.stringify(parts);
-}
-
-function remember(entries: Set<string>, entry: string): void {
-  entries.delete(entry);
-  entries.add(entry);
-  for (const oldest of entries) {
-    if (entries.size <= HISTORY_LIMIT) break;
-    entries.delete(oldest);
-  }
+  readonly isCopy: boolean;
 }
 
 /**
@@ -101,7 +70,7 @@ function remember(entries: Set<string>, entry: string): void {
 export function checkFollows(
   state: ThreadState,
   request: PutRequest,
-  { wantsBranch, expectsEmpty, isCopy }: PutIntent & { readonly isCopy: boolean },
+  { wantsBranch, expectsEmpty, isCopy }: PutIntent,
 ): void {
   const { thread, ns, parent, checkpoint } = request;
   const latest = latestId(state, ns);

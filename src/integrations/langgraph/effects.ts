@@ -50,10 +50,8 @@
 
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import type { ExecuteContext, StandardSchema, Tool, ToolSpec } from "../../ledger/index.ts";
+import type { ExecuteContext, Tool, ToolSpec } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
-import type { Call } from "../../model/session/index.ts";
-import type { Draft } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
 import { repeatedCheckpoint } from "./branches.ts";
@@ -77,8 +75,6 @@ import {
   repeatsCheckpoint,
   retriedSubgraph,
 } from "./errors.ts";
-import type { CheckpointPlace } from "./loading.ts";
-import type { EffectOptions } from "./options.ts";
 import { NO_TASK } from "./save-failures.ts";
 import { type HoldfastSaver, saverInternals } from "./saver.ts";
 import { draftWrites } from "./saving.ts";
@@ -112,6 +108,20 @@ export interface Effects {
   ): Promise<Result>;
 }
 
+/** Options of `effects.effect`: how an interrupted effect is settled, and what identifies it. */
+export interface EffectOptions<Result>
+  extends Omit<Partial<ToolSpec<Json, Result>>, "name" | "description" | "input" | "execute" | "dedupe"> {
+  /** Makes the effect happen once in the life of the thread, wherever it is called from. */
+  readonly id?: string;
+  /**
+   * Recorded with the effect, for people, for `verify`, and to tell two effects of one name apart. Default in
+   * a durable tool, without `id`: the arguments of the tool.
+   */
+  readonly args?: Json;
+  /** `read` runs again freely, `write` sets a state, `mutate` counts each time. Default: `mutate`. */
+  readonly effect?: ToolSpec<Json, Result>["effect"];
+}
+
 export interface EffectCaller extends Caller {
   /** Recorded with an inline effect that has no arguments of its own. */
   readonly args: Json;
@@ -130,15 +140,10 @@ export async function withEffects<Result>(
   caller: EffectCaller,
   body: (effects: Effects) => Promise<Result> | Result,
 ): Promise<Result> {
-  const sessions = sessionsBySaver.get(saver) ?? new EffectSessions(saver.holdfast);
-  sessionsBySaver.set(saver, sessions);
   let calls: EffectCalls;
   try {
-    const run = nodeRun(config);
-    // Count the entry before the first `await`, so that callers keep their order.
-    const entry = run.attempt.enter(caller);
-    calls = new EffectCalls({ saver, lease: sessions.lease(run.thread), run, caller, entry, config });
-    await dropResumeForEffect(saver, run);
+    calls = new EffectCalls(saver, config, caller);
+    await dropResumeForEffect(saver, calls.run);
   } catch (error) {
     throw caller.toThrown({ error, callId: null });
   }
@@ -165,59 +170,42 @@ async function dropResumeForEffect(
 ): Promise<void> {
   if (scratchpad.nullResume === undefined) return;
   const { threads, codec } = saverInternals(saver);
-  if (!isEffectInterrupt(await lastInterrupt(saver, places, task))) return;
+  const key = writeKey(task, WRITES_IDX_MAP[INTERRUPT] as number);
+  let interrupt: Part | undefined;
+  for (const { thread, ns, id } of places) {
+    const state = await threads.read(thread);
+    interrupt ??= state.spaces.get(ns)?.slots.get(id)?.writes.get(key)?.part;
+  }
+  if (!interrupt || !isEffectInterrupt(await codec.decode(interrupt))) return;
   delete scratchpad.nullResume;
   const nothing = await codec.encode(undefined, `write to ${RESUME}`);
   for (const { thread, ns, id } of places) {
-    await threads.commit(thread, (state) => {
-      const draft = draftWrites(state, { ns, checkpoint: id, task: NO_TASK }, [[RESUME, nothing]]);
-      return draft ? [draft] : [];
-    });
+    const place = { ns, checkpoint: id, task: NO_TASK };
+    await threads.commit(thread, (state) => draftWrites(state, place, [[RESUME, nothing]]));
   }
-}
-
-async function lastInterrupt(
-  saver: HoldfastSaver,
-  places: NodeRun["places"],
-  task: string,
-): Promise<unknown> {
-  const { threads, codec } = saverInternals(saver);
-  const key = writeKey(task, WRITES_IDX_MAP[INTERRUPT] as number);
-  for (const { thread, ns, id } of places) {
-    const state = await threads.read(thread);
-    const write = state.spaces.get(ns)?.slots.get(id)?.writes.get(key);
-    if (write) return codec.decode(write.part);
-  }
-  return undefined;
-}
-
-interface EffectCallsContext {
-  readonly saver: HoldfastSaver;
-  readonly lease: SessionLease;
-  readonly run: NodeRun;
-  readonly caller: EffectCaller;
-  readonly entry: number;
-  readonly config: RunnableConfig;
 }
 
 class EffectCalls {
   readonly run: NodeRun;
   readonly lease: SessionLease;
   private readonly saver: HoldfastSaver;
+  private readonly config: RunnableConfig;
   private readonly caller: EffectCaller;
   private readonly entry: number;
-  private readonly config: RunnableConfig;
   private readonly counts = new Map<string, number>();
   private session: Promise<Session> | null = null;
   private repetitionCheck: Promise<void> | null = null;
 
-  constructor({ saver, lease, run, caller, entry, config }: EffectCallsContext) {
+  constructor(saver: HoldfastSaver, config: RunnableConfig, caller: EffectCaller) {
+    const sessions = sessionsBySaver.get(saver) ?? new EffectSessions(saver.holdfast);
+    sessionsBySaver.set(saver, sessions);
     this.saver = saver;
-    this.lease = lease;
-    this.run = run;
-    this.caller = caller;
-    this.entry = entry;
     this.config = config;
+    this.caller = caller;
+    this.run = nodeRun(config);
+    // Count the entry before the first `await`, so that callers keep their order.
+    this.entry = this.run.attempt.enter(caller);
+    this.lease = sessions.lease(this.run.thread);
   }
 
   readonly effects: Effects = {
@@ -281,7 +269,9 @@ class EffectCalls {
     const { threads } = saverInternals(this.saver);
     for (let callId = firstId, number = 2; ; callId = `${firstId}.${number}`, number++) {
       const call = calls.get(callId);
-      if (!call || !mayRetry(call)) return callId;
+      const mayRetry =
+        call?.status === "failed" && call.settledBy !== "person" && call.settledBy !== "interrupted";
+      if (!mayRetry) return callId;
       const note = failureNote(await threads.read(this.run.thread), { ...this.run, callId });
       if (note === "delivered" || (note === "none" && !isThreadCall(callId))) return callId;
     }
@@ -307,7 +297,7 @@ class EffectCalls {
   private async checkNotRepeated(session: Session): Promise<void> {
     const { thread, root, places } = this.run;
     const { threads, codec, reads } = saverInternals(this.saver);
-    const retried = places.find((place) => reads.isRetried(place.thread, place.ns));
+    const retried = places.find((place) => reads.retried.has(place.thread, place.ns));
     if (retried) throw retriedSubgraph(thread, retried.ns);
     const hasEffects = (checkpoint: string): boolean => {
       const prefix = callIdPrefix(checkpoint);
@@ -335,38 +325,32 @@ class EffectCalls {
   }
 }
 
+/** Resolves once the checkpoints of a node are durable. Rejects when saving one was refused. */
 async function checkSaved(saver: HoldfastSaver, { places }: NodeRun): Promise<void> {
+  const { threads, signals } = saverInternals(saver);
   for (const place of places) {
-    if (await whenSaved(saver, place, SAVED_WITHIN_MS)) continue;
-    throw checkpointNotSaved(place);
+    const { thread, ns, id } = place;
+    const isSaved = async (): Promise<boolean> => {
+      const log = await threads.log(thread);
+      return Boolean(findCheckpoint(log.state, ns, id) ?? findCheckpoint(await log.refresh(), ns, id));
+    };
+    if (!(await signals.wait(place, isSaved, SAVED_WITHIN_MS))) throw checkpointNotSaved(place);
   }
 }
-
-function whenSaved(saver: HoldfastSaver, place: CheckpointPlace, waitMs: number): Promise<boolean> {
-  const { threads, signals } = saverInternals(saver);
-  const { thread, ns, id } = place;
-  const isSaved = async (): Promise<boolean> => {
-    const log = await threads.log(thread);
-    return Boolean(findCheckpoint(log.state, ns, id) ?? findCheckpoint(await log.refresh(), ns, id));
-  };
-  return signals.wait(place, isSaved, waitMs);
-}
-
-const ANY_INPUT: StandardSchema<unknown, Json> = {
-  "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
-};
 
 function inlineTool<Result>(
   name: string,
   execute: (context: ExecuteContext) => Promise<Result> | Result,
   options: Omit<EffectOptions<Result>, "id" | "args">,
 ): ToolSpec<Json, Result> {
-  const spec = { effect: "mutate" as const, ...options, dedupe: "call" as const };
+  const validate = (value: unknown) => ({ value: value as Json });
   return {
-    ...spec,
+    effect: "mutate",
+    ...options,
+    dedupe: "call",
     name,
     description: name,
-    input: ANY_INPUT,
+    input: { "~standard": { version: 1, vendor: "holdfast", validate } },
     execute: (_args, context) => execute(context),
   };
 }
@@ -378,48 +362,31 @@ function withKey<Result>(tool: Tool<Result>, firstId: string): Tool<Result> {
 
 // Notes on failed effects: writes that belong to no task, in a namespace of their own.
 
-type FailureNote = "none" | "delivered" | "ended";
-
 /** A failed call, and the node run that got the failure. */
-interface DeliveredFailure {
-  readonly thread: string;
-  readonly root: string;
-  readonly ns: string;
-  readonly callId: string;
-}
+type DeliveredFailure = Pick<NodeRun, "thread" | "root" | "ns"> & { readonly callId: string };
 
+/** The channels are named "heard" and "ended" in the log. `failureNote` reads their indexes, 0 and 1. */
 async function noteFailure(
   saver: HoldfastSaver,
   failure: DeliveredFailure,
-  note: Exclude<FailureNote, "none">,
+  note: "delivered" | "ended",
 ): Promise<void> {
   const { threads, codec } = saverInternals(saver);
   const yes = await codec.encode(true, note);
+  const channels = note === "delivered" ? ["heard"] : ["heard", "ended"];
+  const place = { ns: FAILURE_NOTES, checkpoint: failure.root, task: noteTask(failure) };
   await threads.commit(failure.thread, (state) => {
-    const draft = draftNote(state, failure, note, yes);
-    return draft ? [draft] : [];
+    // No node runs again on a pruned or deleted checkpoint, and a note must not bring that back.
+    if (!findCheckpoint(state, "", failure.root)) return [];
+    return draftWrites(
+      state,
+      place,
+      channels.map((channel) => [channel, yes] as const),
+    );
   });
 }
 
-/** The channels are named "heard" and "ended" in the log. `failureNote` reads their indexes, 0 and 1. */
-function draftNote(
-  state: ThreadState,
-  failure: DeliveredFailure,
-  note: Exclude<FailureNote, "none">,
-  yes: Part,
-): Draft | null {
-  // No node runs again on a pruned or deleted checkpoint, and a note must not bring that back.
-  if (!findCheckpoint(state, "", failure.root)) return null;
-  const place = { ns: FAILURE_NOTES, checkpoint: failure.root, task: noteTask(failure) };
-  const channels = note === "delivered" ? ["heard"] : ["heard", "ended"];
-  return draftWrites(
-    state,
-    place,
-    channels.map((channel) => [channel, yes]),
-  );
-}
-
-function failureNote(state: ThreadState, failure: DeliveredFailure): FailureNote {
+function failureNote(state: ThreadState, failure: DeliveredFailure): "none" | "delivered" | "ended" {
   const notes = state.spaces.get(FAILURE_NOTES)?.slots.get(failure.root)?.writes;
   if (notes?.has(writeKey(noteTask(failure), 1))) return "ended";
   return notes?.has(writeKey(noteTask(failure), 0)) ? "delivered" : "none";
@@ -429,14 +396,7 @@ function noteTask({ ns, callId }: DeliveredFailure): string {
   return JSON.stringify([ns, callId]);
 }
 
-function mayRetry({ status, settledBy }: Call): boolean {
-  return status === "failed" && settledBy !== "person" && settledBy !== "interrupted";
-}
-
-interface SessionLease {
-  session(): Promise<Session>;
-  release(): Promise<void>;
-}
+type SessionLease = ReturnType<EffectSessions["lease"]>;
 
 interface SharedSession {
   users: number;
@@ -456,10 +416,11 @@ class EffectSessions {
     this.holdfast = holdfast;
   }
 
-  lease(thread: string): SessionLease {
+  /** `session` opens it at the first effect; `release` must always be called. */
+  lease(thread: string) {
     let mine: SharedSession | null = null;
     return {
-      session: () => {
+      session: (): Promise<Session> => {
         if (!mine) {
           mine = this.shared.get(thread) ?? { users: 0, session: this.open(thread) };
           mine.users += 1;
@@ -467,7 +428,7 @@ class EffectSessions {
         }
         return mine.session;
       },
-      release: async () => {
+      release: async (): Promise<void> => {
         if (!mine) return;
         mine.users -= 1;
         if (mine.users === 0) await this.close(thread, mine);

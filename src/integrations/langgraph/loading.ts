@@ -76,15 +76,10 @@ async function loadCheckpoint(codec: ValueCodec, id: string, saved: SavedCheckpo
 }
 
 function loadWrites(codec: ValueCodec, writes: readonly SavedWrite[]): Promise<CheckpointPendingWrite[]> {
-  return Promise.all(
-    writes.map(
-      async ({ task, channel, part }): Promise<CheckpointPendingWrite> => [
-        task,
-        channel,
-        await codec.decode(part),
-      ],
-    ),
-  );
+  const load = async ({ task, channel, part }: SavedWrite): Promise<CheckpointPendingWrite> => {
+    return [task, channel, await codec.decode(part)];
+  };
+  return Promise.all(writes.map(load));
 }
 
 function writesTo(state: ThreadState, ns: string, id: string, channel: string): SavedWrite[] {
@@ -92,24 +87,21 @@ function writesTo(state: ThreadState, ns: string, id: string, channel: string): 
   return [...writes].filter((write) => write.channel === channel);
 }
 
-export interface ListFilter extends CheckpointListOptions {
-  readonly ns: unknown;
-  readonly id: unknown;
-}
-
 /** A thread's checkpoints, latest first, one namespace after another. Each is loaded when it is asked for. */
 export async function* listTuples(
   state: ThreadState,
   thread: string,
-  filter: ListFilter,
+  filter: CheckpointListOptions & { readonly ns: unknown; readonly id: unknown },
   load: (place: CheckpointPlace) => Promise<CheckpointTuple | undefined>,
 ): AsyncGenerator<CheckpointTuple> {
+  const wanted = Object.entries(filter.filter ?? {});
   for (const [name, space] of [...state.spaces]) {
     if (filter.ns !== undefined && filter.ns !== name) continue;
     for (const id of idsBefore(space, filter.before?.configurable?.["checkpoint_id"])) {
       if (filter.id !== undefined && filter.id !== id) continue;
       const tuple = await load({ thread, ns: name, id });
-      if (tuple && hasMetadata(tuple, filter.filter)) yield tuple;
+      if (tuple && wanted.every(([key, value]) => sameJson(tuple.metadata?.[key as never], value)))
+        yield tuple;
     }
   }
 }
@@ -120,10 +112,6 @@ function idsBefore({ order }: Space, before: unknown): string[] {
   const place = order.indexOf(before);
   const earlier = place >= 0 ? order.slice(0, place) : order.filter((id) => id < before);
   return earlier.toReversed();
-}
-
-function hasMetadata({ metadata }: CheckpointTuple, wanted: CheckpointListOptions["filter"]): boolean {
-  return Object.entries(wanted ?? {}).every(([name, value]) => sameJson(metadata?.[name as never], value));
 }
 
 /** The writes to each delta channel on the way to a checkpoint, oldest first, and the value before them. */

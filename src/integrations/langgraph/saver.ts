@@ -36,6 +36,7 @@ import {
   type DeltaChannelHistory,
   getCheckpointId,
   type PendingWrite,
+  type SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
 import { HoldfastError } from "../../model/errors.ts";
 import { quoteValue } from "../../model/names.ts";
@@ -44,7 +45,6 @@ import type { Problem } from "../../store.ts";
 import { checkFollows, ReadHistory } from "./branches.ts";
 import { checkpointNotFound } from "./errors.ts";
 import { type CheckpointPlace, configOf, listTuples, loadHistory, loadTuple } from "./loading.ts";
-import type { HoldfastSaverOptions } from "./options.ts";
 import { pruneCheckpoints, removeExpired, removeThread } from "./removal.ts";
 import { QuietPromise, Runs, SaveSignals } from "./save-failures.ts";
 import { draftCheckpoint, draftWrites, encodePut, type WritesPlace } from "./saving.ts";
@@ -53,6 +53,16 @@ import { findCheckpoint, latestId, type ThreadState, threadKind } from "./thread
 import { checkThread, listThreads } from "./thread-streams.ts";
 import { Threads } from "./threads.ts";
 import { type Part, ValueCodec } from "./values.ts";
+
+/** How a `HoldfastSaver` saves values, and how long it keeps threads. */
+export interface HoldfastSaverOptions {
+  /** Turns values into bytes. Default: `ExactSerializer`. */
+  readonly serde?: SerializerProtocol;
+  /** How long a thread lives after its last write, until `removeExpired()` removes it. Default: for ever. */
+  readonly ttlMs?: number | null;
+  /** How many threads stay in memory. Default: 100. */
+  readonly threadsInMemory?: number;
+}
 
 /** The parts of a saver. Durable nodes and tools use them too. */
 export interface SaverInternals {
@@ -93,18 +103,21 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     const ns = namespaceOf(config);
     const { threads, reads } = this.internals;
     const { executionInfo } = config as { executionInfo?: { nodeAttempt?: number } };
-    if (executionInfo?.nodeAttempt) reads.noteSubgraphStart(thread, ns, executionInfo.nodeAttempt);
+    // LangGraph reads a subgraph's checkpoint when it starts the subgraph, with the node's attempt.
+    const { nodeAttempt = 0 } = executionInfo ?? {};
+    if (nodeAttempt > 1) reads.retried.add(thread, ns);
+    else if (nodeAttempt === 1) reads.retried.delete(thread, ns);
     const state = await threads.read(thread);
     const requested = getCheckpointId(config);
     if (requested) {
-      reads.noteReadById(thread, ns, requested);
+      reads.byId.add(thread, ns, requested);
       // A copy of this checkpoint follows the same parent.
       const parent = findCheckpoint(state, ns, requested)?.parent;
-      if (parent) reads.noteReadById(thread, ns, parent);
+      if (parent) reads.byId.add(thread, ns, parent);
     }
     const id = requested || latestId(state, ns);
     if (id !== undefined) return this.load(state, { thread, ns, id });
-    reads.noteReadEmpty(thread, ns);
+    reads.empty.add(thread, ns);
     return undefined;
   }
 
@@ -122,12 +135,12 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     for await (const thread of thread_id === undefined ? this.allThreads() : [checkThread(thread_id)]) {
       if (remaining <= 0) return;
       const state = await threads.read(thread);
-      if (isBranching) reads.noteListedBefore(thread, ns);
+      if (isBranching) reads.empty.delete(thread, ns);
       const load = (place: CheckpointPlace) => this.load(state, place);
       for await (const tuple of listTuples(state, thread, { ...options, ns, id }, load)) {
         if (remaining <= 0) return;
         remaining -= 1;
-        if (isBranching) reads.noteReadById(thread, ns, tuple.checkpoint.id);
+        if (isBranching) reads.byId.add(thread, ns, tuple.checkpoint.id);
         yield tuple;
       }
     }
@@ -168,8 +181,9 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     const { threads, reads } = this.internals;
     await removeThread(this.holdfast.journal, thread);
     threads.forget(thread);
-    reads.forgetEmptyReads(thread);
-    reads.noteRemoved(thread);
+    // A deleted thread is empty again for everyone: earlier reads of an empty thread no longer count.
+    reads.empty.deleteUnder(thread);
+    reads.removed.add(thread);
   }
 
   /** The writes to delta channels on the way to a checkpoint, for LangGraph. */
@@ -231,14 +245,18 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     const { threads, codec, reads, signals } = this.internals;
     const run = this.runs.find(config);
     run?.noteCheckpoint(checkpoint.id, metadata.source, checkpoint.channel_values);
-    if (parent === null) reads.noteBegun(thread);
+    if (parent === null) reads.removed.delete(thread);
     try {
       const cached = threads.peek(thread);
       const base = cached && parent !== null ? findCheckpoint(cached, ns, parent) : undefined;
       const versions = { newVersions, base };
       const encoding = encodePut(codec, { thread, ns, parent }, checkpoint, metadata, versions);
       const request = encoding instanceof Promise ? await encoding : encoding;
-      const intent = { ...reads.intentOf(thread, ns, parent), isCopy: metadata.source === "fork" };
+      const intent = {
+        wantsBranch: parent !== null && reads.byId.has(thread, ns, parent),
+        expectsEmpty: reads.empty.has(thread, ns),
+        isCopy: metadata.source === "fork",
+      };
       await threads.commit(thread, (state) => {
         checkFollows(state, request, intent);
         return [draftCheckpoint(state, request)];
@@ -262,12 +280,11 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     const parts = await Promise.all(encoding);
     const encoded = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
     await threads.commit(thread, (state, wasRemoved) => {
-      if (wasRemoved) reads.noteRemoved(thread);
+      if (wasRemoved) reads.removed.add(thread);
       // Writes may come before their checkpoint, but those of a deleted thread must not bring it back.
-      if (reads.isRemoved(thread) && !findCheckpoint(state, place.ns, place.checkpoint))
+      if (reads.removed.has(thread) && !findCheckpoint(state, place.ns, place.checkpoint))
         throw checkpointNotFound(thread, place.ns, place.checkpoint);
-      const draft = draftWrites(state, place, encoded);
-      return draft ? [draft] : [];
+      return draftWrites(state, place, encoded);
     });
   }
 

@@ -20,7 +20,7 @@ import {
   writeKey,
   writesSaved,
 } from "./thread-state.ts";
-import { type Change, diffValue, type EncodedValue, type Part, type ValueCodec } from "./values.ts";
+import { type Change, diffValue, type Part, type StoredValue, type ValueCodec, whenAll } from "./values.ts";
 
 /** A checkpoint as it was when `put` was called. */
 export interface PutRequest {
@@ -31,7 +31,7 @@ export interface PutRequest {
   /** All channels that have a value, new or not. */
   readonly channels: readonly string[];
   /** Values of channels that differ, or may differ, from the parent's. */
-  readonly values: ReadonlyMap<string, EncodedValue>;
+  readonly values: ReadonlyMap<string, StoredValue>;
   /** Channels in `values` that LangGraph did not name as new: copied from another checkpoint. */
   readonly copied: ReadonlySet<string>;
   readonly metadata: Part;
@@ -58,36 +58,33 @@ export function encodePut(
 ): PutRequest | Promise<PutRequest> {
   const { channel_values, id, v, ts } = source;
   const channels = Object.keys(channel_values);
-  const values = new Map<string, EncodedValue>();
   const copied = new Set<string>();
-  const pending: Promise<unknown>[] = [];
-  for (const channel of channels) {
-    const isNew = Object.hasOwn(newVersions, channel);
+  const changed = channels.filter((channel) => {
+    if (Object.hasOwn(newVersions, channel)) return true;
     const isFromElsewhere = base
       ? !hasVersion(base, channel, source.channel_versions[channel])
       : metadata.source === "fork";
-    if (!isNew && !isFromElsewhere) continue;
-    if (!isNew) copied.add(channel);
-    const before = base?.values.get(channel);
-    const encoded = codec.encodeValue(channel_values[channel], `channel ${channel}`, before);
-    if (encoded instanceof Promise) pending.push(encoded.then((value) => values.set(channel, value)));
-    else values.set(channel, encoded);
-  }
+    if (isFromElsewhere) copied.add(channel);
+    return isFromElsewhere;
+  });
+  const encoded = changed.map((channel) =>
+    codec.encodeValue(channel_values[channel], `channel ${channel}`, base?.values.get(channel)),
+  );
   const encodedMetadata = codec.encode(metadata, "metadata");
   const versions_seen: Checkpoint["versions_seen"] = {};
   for (const node of Object.keys(source.versions_seen))
     setMember(versions_seen, node, { ...source.versions_seen[node] });
-  const request = {
+  const checkpoint = { id, v, ts, channel_versions: { ...source.channel_versions }, versions_seen };
+  const delta = Object.keys(metadata.counters_since_delta_snapshot ?? {});
+  return whenAll<Part | StoredValue, PutRequest>([encodedMetadata, ...encoded], ([part, ...parts]) => ({
     ...place,
-    checkpoint: { id, v, ts, channel_versions: { ...source.channel_versions }, versions_seen },
+    checkpoint,
     channels,
-    values,
+    values: new Map(changed.map((channel, index) => [channel, parts[index] as StoredValue])),
     copied,
-    delta: Object.keys(metadata.counters_since_delta_snapshot ?? {}),
-  };
-  if (pending.length === 0 && !(encodedMetadata instanceof Promise))
-    return { ...request, metadata: encodedMetadata };
-  return Promise.all([encodedMetadata, ...pending]).then(([metadata]) => ({ ...request, metadata }));
+    metadata: part as Part,
+    delta,
+  }));
 }
 
 function hasVersion({ values, versions }: SavedCheckpoint, channel: string, version?: Version): boolean {
@@ -160,7 +157,7 @@ function siblingWith(
   state: ThreadState,
   request: PutRequest,
   channel: string,
-  value: EncodedValue,
+  value: StoredValue,
 ): string | undefined {
   const { ns, parent, checkpoint } = request;
   const version = checkpoint.channel_versions[channel];
@@ -179,14 +176,14 @@ export interface WritesPlace {
 }
 
 /**
- * Null if nothing is new. Ordinary writes keep their first value; LangGraph's own (an error, an interrupt)
+ * None if nothing is new. Ordinary writes keep their first value; LangGraph's own (an error, an interrupt)
  * are replaced.
  */
 export function draftWrites(
   state: ThreadState,
   place: WritesPlace,
   writes: readonly (readonly [channel: string, part: Part])[],
-): Draft | null {
+): Draft[] {
   const { ns, checkpoint, task } = place;
   const saved = state.spaces.get(ns)?.slots.get(checkpoint)?.writes;
   const fresh = writes
@@ -195,7 +192,7 @@ export function draftWrites(
       const before = saved?.get(writeKey(task, index));
       return !before || (index < 0 && !sameJson(before.part, part));
     });
-  if (fresh.length === 0) return null;
+  if (fresh.length === 0) return [];
   const data: WritesSaved = { ns, checkpoint, task, writes: fresh.map((write) => [...write]) };
-  return checkedDraft("writes.saved", data, writesSaved);
+  return [checkedDraft("writes.saved", data, writesSaved)];
 }

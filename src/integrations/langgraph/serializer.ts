@@ -20,23 +20,7 @@
 
 import { Document } from "@langchain/core/documents";
 import { load } from "@langchain/core/load";
-import {
-  AIMessage,
-  AIMessageChunk,
-  type BaseMessage,
-  ChatMessage,
-  ChatMessageChunk,
-  FunctionMessage,
-  FunctionMessageChunk,
-  HumanMessage,
-  HumanMessageChunk,
-  isBaseMessage,
-  RemoveMessage,
-  SystemMessage,
-  SystemMessageChunk,
-  ToolMessage,
-  ToolMessageChunk,
-} from "@langchain/core/messages";
+import * as langchain from "@langchain/core/messages";
 import { DeltaSnapshot, isDeltaSnapshot, type SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { formatPath, type Json } from "../../model/json.ts";
@@ -108,22 +92,14 @@ const BYTES: Readonly<Record<string, new (buffer: ArrayBuffer) => ArrayBufferVie
   DataView,
 };
 
-/** Messages by class name. A user's subclass is missing here, and therefore refused when it is saved. */
-const MESSAGES: Readonly<Record<string, new (fields: never) => object>> = {
-  AIMessage,
-  AIMessageChunk,
-  ChatMessage,
-  ChatMessageChunk,
-  FunctionMessage,
-  FunctionMessageChunk,
-  HumanMessage,
-  HumanMessageChunk,
-  RemoveMessage,
-  SystemMessage,
-  SystemMessageChunk,
-  ToolMessage,
-  ToolMessageChunk,
-};
+/** LangChain's classes of messages. A user's subclass is missing here, and refused when it is saved. */
+const MESSAGES: ReadonlySet<string> = new Set([
+  "RemoveMessage",
+  ...["AI", "Chat", "Function", "Human", "System", "Tool"].map((kind) => `${kind}Message`),
+  ...["AI", "Chat", "Function", "Human", "System", "Tool"].map((kind) => `${kind}MessageChunk`),
+]);
+
+const CLASSES = langchain as unknown as Readonly<Record<string, new (fields: never) => object>>;
 
 // Encoding.
 
@@ -195,7 +171,8 @@ function encodePlainObject(value: object, at: Encoding): Json {
 }
 
 /** True for object literals, also those of another realm: their prototype has no prototype itself. */
-export function isPlainObject(value: object): boolean {
+export function isPlainObject(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);
   return (
     prototype === null ||
@@ -205,7 +182,7 @@ export function isPlainObject(value: object): boolean {
 }
 
 function encodeObject(value: object, at: Encoding): Json {
-  if (isBaseMessage(value)) return encodeMessage(value, at);
+  if (langchain.isBaseMessage(value)) return encodeMessage(value, at);
   if (isDeltaSnapshot(value)) {
     return record({ lc: 2, type: "delta_snapshot", value: encode(value.value, at) });
   }
@@ -232,10 +209,10 @@ function encodeObject(value: object, at: Encoding): Json {
 }
 
 /** Encodes every member of a message, also those that were set after construction. */
-function encodeMessage(message: BaseMessage, at: Encoding): Json {
+function encodeMessage(message: langchain.BaseMessage, at: Encoding): Json {
   // By class name, not by class: a program may contain two copies of LangChain.
   const of = message.lc_id.at(-1) ?? "message";
-  if (!Object.hasOwn(MESSAGES, of)) {
+  if (!MESSAGES.has(of)) {
     return refuse(`is a ${of}, a message of a class that cannot be made again on load`, at);
   }
   const fields: Record<string, Json> = {};
@@ -397,7 +374,7 @@ function decodeRecord(record: ExactRecord, loaded: LoadedObjects): unknown {
     case "delta_snapshot":
       return new DeltaSnapshot(decode(record.value, loaded));
     case "message": {
-      const Message = Object.hasOwn(MESSAGES, record.of) ? MESSAGES[record.of] : undefined;
+      const Message = MESSAGES.has(record.of) ? CLASSES[record.of] : undefined;
       if (!Message) return refuseRecord(record);
       return new Message(decodeMembers(record.fields, loaded) as never);
     }

@@ -147,7 +147,7 @@ export const threadKind: StreamKind<ThreadState> = {
   kind: "langgraph",
   foldVersion: 1,
   events: {
-    "thread.described": event(1, described, applyDescribed),
+    "thread.described": event(1, described, (state, data) => void Object.assign(state, data)),
     "checkpoint.saved": event(1, checkpointSaved, applySaved),
     "writes.saved": event(1, writesSaved, applyWrites),
     "checkpoints.dropped": event(1, checkpointsDropped, applyDropped),
@@ -159,11 +159,6 @@ export const threadKind: StreamKind<ThreadState> = {
   shrinking: ["checkpoints.dropped"],
   facets,
 };
-
-function applyDescribed(state: ThreadState, data: z.infer<typeof described>): void {
-  state.thread = data.thread;
-  state.ttlMs = data.ttlMs;
-}
 
 function applySaved(state: ThreadState, data: CheckpointSaved): void {
   const { ns, id, parent, v, ts, metadata, delta = [] } = data;
@@ -217,14 +212,9 @@ function applyDropped(state: ThreadState, { ns, ids }: z.infer<typeof checkpoint
 function lengthOfChange(change: Change): number {
   if ("as" in change) return 0;
   if ("value" in change) return minJsonLength(change.value);
-  if ("list" in change) {
-    return change.list.reduce((sum, segment) => sum + ("add" in segment ? lengthOf(segment.add) : 0), 0);
-  }
-  return 0;
-}
-
-function lengthOf(parts: readonly Part[]): number {
-  return parts.reduce((sum, each) => sum + minJsonLength(each), 0);
+  if (!("list" in change)) return 0;
+  const added = change.list.flatMap((segment) => ("add" in segment ? segment.add : []));
+  return added.reduce((sum, each) => sum + minJsonLength(each), 0);
 }
 
 function facets(state: ThreadState, events: readonly Event[]): FacetChange {

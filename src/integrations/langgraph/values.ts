@@ -27,20 +27,14 @@ export type Part =
   | { readonly t: string; readonly u: string }
   | { readonly t: string; readonly b: string };
 
-/** A channel's value in a thread's state. */
+/** A channel's value, in a thread's state or on its way into the log. */
 export type StoredValue =
   | { readonly kind: "list"; readonly list: Part[]; readonly length: number }
   | { readonly kind: "members"; readonly members: ReadonlyMap<string, Part> }
   | { readonly kind: "whole"; readonly part: Part };
 
-/** A channel's value on its way into the log. */
-export type EncodedValue =
-  | { readonly kind: "list"; readonly parts: readonly Part[] }
-  | { readonly kind: "members"; readonly members: ReadonlyMap<string, Part> }
-  | { readonly kind: "whole"; readonly part: Part };
-
 /** Elements `from` up to but not including `to` of the earlier list, or new elements. */
-export type Segment = readonly [from: number, to: number] | { readonly add: readonly Part[] };
+type Segment = readonly [from: number, to: number] | { readonly add: readonly Part[] };
 
 /** How a channel's value differs from the one at checkpoint `of`, or from nothing. `as`: not at all. */
 export type Change =
@@ -69,7 +63,7 @@ export class ValueCodec {
    * An element that equals the one in `before`, at the same index, becomes that very part: the new encoding
    * is garbage at once, and `diffValue` compares by identity.
    */
-  encodeValue(value: unknown, what: string, before?: StoredValue): EncodedValue | Promise<EncodedValue> {
+  encodeValue(value: unknown, what: string, before?: StoredValue): StoredValue | Promise<StoredValue> {
     if (Array.isArray(value)) {
       const stored = before?.kind === "list" ? before.list : [];
       // `Array.from` visits holes as well, which `map` would leave out.
@@ -77,9 +71,10 @@ export class ValueCodec {
         const part = this.encode(element, `${what}[${index}]`);
         return sameJson(stored[index], part) ? (stored[index] as Part) : part;
       });
-      return whenAll(parts, (encoded) => ({ kind: "list", parts: encoded }));
+      return whenAll(parts, (list) => ({ kind: "list", list, length: list.length }));
     }
-    if (value !== null && typeof value === "object" && isPlainObject(value) && !hasSymbols(value)) {
+    // Members named by symbols cannot be stored by name; the serializer decides on the whole object.
+    if (isPlainObject(value) && Object.getOwnPropertySymbols(value).length === 0) {
       const names = Object.keys(value);
       const parts = names.map((name) => this.encode(value[name as never], `${what}.${name}`));
       return whenAll(parts, (encoded) => ({
@@ -127,18 +122,14 @@ export class ValueCodec {
   }
 }
 
-function whenAll<Item, Result>(
+/** Synchronous if all items are. */
+export function whenAll<Item, Result>(
   items: readonly (Item | Promise<Item>)[],
   then: (items: Item[]) => Result,
 ): Result | Promise<Result> {
   return items.some((item) => item instanceof Promise)
     ? Promise.all(items).then(then)
     : then(items as Item[]);
-}
-
-/** Members named by symbols cannot be stored by name; the serializer decides on the whole object. */
-function hasSymbols(value: object): boolean {
-  return Object.getOwnPropertySymbols(value).length > 0;
 }
 
 /** Text stays text, so that a person can read it in any SQL shell. */
@@ -149,13 +140,13 @@ function partOfBytes(t: string, bytes: Uint8Array): Part {
 }
 
 export function diffValue(
-  next: EncodedValue,
+  next: StoredValue,
   base: { readonly value: StoredValue; readonly of: string } | undefined,
 ): Change | null {
   switch (next.kind) {
     case "list":
-      if (base?.value.kind !== "list") return { list: next.parts.length > 0 ? [{ add: next.parts }] : [] };
-      return diffLists(next.parts, base.value, base.of);
+      if (base?.value.kind !== "list") return { list: next.length > 0 ? [{ add: next.list }] : [] };
+      return diffLists(next.list, base.value, base.of);
     case "members":
       if (base?.value.kind !== "members") return { set: [...next.members] };
       return diffMembers(next.members, base.value.members, base.of);

@@ -97,8 +97,8 @@ async function findOrAppendInput(
 ): Promise<Message> {
   await session.refresh();
   await runs.checkHistory();
-  const id = typeof input === "string" ? undefined : input.id;
-  const items = inputItems(input);
+  const { id, ...content } = typeof input === "string" ? { text: input } : input;
+  const items = "items" in content ? content.items : [textItem(content.text)];
   const text = comparableText(items);
   if (id !== undefined) {
     const known = findPrompt(session, id, text, (stored) => comparableText(itemsOf(stored)));
@@ -126,7 +126,7 @@ function isInterrupted(
   added: readonly Json[],
   approvals: "queue" | "sdk",
 ): boolean {
-  const last = lastAnswerOf(session, run);
+  const last = session.messages.findLast((message) => turnOf(message)?.run === run);
   const calls = last ? toolCalls(last) : [];
   const hasResult = (callId: string): boolean =>
     added.some((item) => {
@@ -142,30 +142,18 @@ function inputOf(session: Session, message: Message): AgentInputItem[] {
   return [...queuedWith(session, message), message].flatMap(itemsOf);
 }
 
-function inputItems(input: DurableInput): readonly AgentInputItem[] {
-  if (typeof input === "string") return [textItem(input)];
-  return "items" in input ? input.items : [textItem(input.text)];
-}
-
 /** True for a message that began a run, false for one that was added in the middle of a run. */
 function isInput({ role, id, meta }: Message): boolean {
   return role === "user" && !id.startsWith("heard:") && meta?.["holdfast"] === undefined;
 }
 
-interface Turn {
-  readonly run: string;
-  readonly position: number;
-}
+type Turn = { readonly run: string; readonly position: number };
 
 function findTurnOfCall({ messages }: Session, callId: string): Turn | null {
   const answer = messages.findLast(
     (message) => turnOf(message) && toolCalls(message).some(({ id }) => id === callId),
   );
   return answer ? turnOf(answer) : null;
-}
-
-function lastAnswerOf({ messages }: Session, run: string): Message | undefined {
-  return messages.findLast((message) => turnOf(message)?.run === run);
 }
 
 function turnOf({ role, meta }: Message): Turn | null {

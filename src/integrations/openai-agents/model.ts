@@ -12,17 +12,17 @@ import {
   type AgentInputItem,
   type Model,
   type ModelRequest,
+  type ModelResponse,
   OpenAIProvider,
-  type StreamEvent,
   Usage,
 } from "@openai/agents";
 import type { Message, ToolResultBlock } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
-import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
+import type { Question, RecordedTurns } from "../recorded-turns/index.ts";
 import { outsideLedger } from "./errors.ts";
 import { contentOf, messageOf } from "./messages.ts";
-import { answerOf, bufferedEvents, eventsOf, responseOf } from "./response.ts";
+import { answerOf, bufferedEvents, eventsOf, responseOf, type StreamDone } from "./response.ts";
 import { plainToolsIn } from "./tools.ts";
 
 export interface ModelContext {
@@ -39,7 +39,7 @@ export function durableModel(model: Model | string, context: ModelContext): Mode
   const { turns, prices } = context;
   const name = typeof model === "string" ? model : String((model as { _model?: unknown })._model ?? "");
   const inner = resolver(model);
-  const next = async (request: ModelRequest): Promise<Turn> => {
+  const question = (request: ModelRequest): Question => {
     const { plainTools } = context;
     const unmarked = plainToolsIn(request).filter(
       (tool) => plainTools !== "all" && !plainTools.includes(tool),
@@ -47,7 +47,7 @@ export function durableModel(model: Model | string, context: ModelContext): Mode
     if (unmarked.length > 0) throw outsideLedger(unmarked);
     const callId = lastCallIn(itemsOf(request));
     if (callId !== null) context.moveAfter(callId);
-    return turns.next(questionOf(request, context));
+    return questionOf(request, context);
   };
   const live = (request: ModelRequest): ModelRequest => ({
     ...request,
@@ -55,41 +55,34 @@ export function durableModel(model: Model | string, context: ModelContext): Mode
   });
   return {
     getResponse: async (request) => {
-      const turn = await next(request);
-      if (turn.recorded) return responseOf(turn.recorded);
-      try {
-        const response = await (await inner()).getResponse(live(request));
-        const stored = responseOf(await turn.record(answerOf(response, name, prices)));
-        const { requestId, providerData, rawUsage } = response;
-        return {
-          ...stored,
-          ...(requestId !== undefined && { requestId }),
-          ...(providerData && { providerData }),
-          ...(rawUsage && { rawUsage }),
-        };
-      } catch (error) {
-        turn.failed();
-        throw error;
-      }
+      let response: Partial<ModelResponse> = {};
+      const stored = await turns.ask(question(request), async () => {
+        const answer = await (await inner()).getResponse(live(request));
+        response = answer;
+        return answerOf(answer, name, prices);
+      });
+      const { requestId, providerData, rawUsage } = response;
+      return {
+        ...responseOf(stored),
+        ...(requestId !== undefined && { requestId }),
+        ...(providerData && { providerData }),
+        ...(rawUsage && { rawUsage }),
+      };
     },
     getStreamedResponse: async function* (request) {
-      const turn = await next(request);
+      const turn = await turns.next(question(request));
       if (turn.recorded) {
         yield* eventsOf(responseOf(turn.recorded));
         return;
       }
-      const record = async ({ id, usage, output }: RecordedEnd) => {
+      const record = async ({ id, usage, output }: StreamDone["response"]) => {
         const response = { output, usage: new Usage(usage as never), ...(id !== "" && { responseId: id }) };
         return responseOf(await turn.record(answerOf(response as never, name, prices)));
       };
-      let events: AsyncIterable<StreamEvent>;
-      try {
-        events = (await inner()).getStreamedResponse(live(request));
-      } catch (error) {
-        turn.failed();
-        throw error;
-      }
-      yield* bufferedEvents(events, { record, failed: turn.failed });
+      const events = async function* () {
+        yield* (await inner()).getStreamedResponse(live(request));
+      };
+      yield* bufferedEvents(events(), { record, failed: turn.failed });
     },
     getRetryAdvice: async (args) => (await inner()).getRetryAdvice?.(args),
   };
@@ -105,12 +98,6 @@ function resolver(model: Model | string): () => Promise<Model> {
     });
     return resolved;
   };
-}
-
-interface RecordedEnd {
-  readonly id: string;
-  readonly usage: object;
-  readonly output: readonly unknown[];
 }
 
 function questionOf(request: ModelRequest, context: ModelContext): Question {

@@ -114,13 +114,7 @@ function tokensOf(usage: Usage): TokenCount {
   };
 }
 
-type Done = Extract<StreamEvent, { type: "response_done" }>;
-
-interface StreamRecording {
-  /** Makes the answer durable, and returns it as it is stored. */
-  record(response: Done["response"]): Promise<ModelResponse>;
-  failed(): void;
-}
+export type StreamDone = Extract<StreamEvent, { type: "response_done" }>;
 
 /**
  * Buffers a streamed response on its way to the SDK. Text passes through. Events that mention a call, and the
@@ -132,7 +126,7 @@ interface StreamRecording {
  */
 export async function* bufferedEvents(
   events: AsyncIterable<StreamEvent>,
-  recording: StreamRecording,
+  recording: { record(response: StreamDone["response"]): Promise<ModelResponse>; failed(): void },
 ): AsyncGenerator<StreamEvent> {
   const buffered: StreamEvent[] = [];
   let isRecorded = false;
@@ -166,7 +160,7 @@ export function* eventsOf(response: ModelResponse): Generator<StreamEvent> {
 }
 
 /** `live`: the event of the live exchange, with members that are not stored. */
-function doneOf(response: ModelResponse, live: Done | undefined): Done {
+function doneOf(response: ModelResponse, live: StreamDone | undefined): StreamDone {
   const { usage, output, responseId } = response;
   const { requests, inputTokens, outputTokens, totalTokens, inputTokensDetails, outputTokensDetails } = usage;
   return {
@@ -176,7 +170,7 @@ function doneOf(response: ModelResponse, live: Done | undefined): Done {
       ...live?.response,
       id: responseId ?? "",
       usage: { requests, inputTokens, outputTokens, totalTokens, inputTokensDetails, outputTokensDetails },
-      output: output as Done["response"]["output"],
+      output: output as StreamDone["response"]["output"],
     },
   };
 }

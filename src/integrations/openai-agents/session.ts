@@ -172,10 +172,9 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     const outcome = await log.commit((state) => {
       const current = stateIn(state, life, this.id);
       const change = decide(current);
-      const changesNothing =
-        change === null ||
-        (change.add.length === 0 && change.keep === current.items.length && !change.operation);
-      if (changesNothing) return { events: [], result: undefined };
+      const { keep, add, operation } = change ?? { keep: current.items.length, add: [] };
+      if (add.length === 0 && keep === current.items.length && !operation)
+        return { events: [], result: undefined };
       const data = { ...change, run, ...(life > 1 && { life }) };
       return { events: [{ type: "items.changed", data }], result: undefined };
     });
@@ -292,23 +291,17 @@ interface ItemState {
   readonly operations: Map<string, string>;
 }
 
-interface ItemsChanged {
-  /** The number of items that stay. */
-  readonly keep: number;
-  readonly add: readonly Json[];
-  readonly run: string | null;
-  readonly operation?: { readonly id: string; readonly digest: string };
-  /** The incarnation; absent for the first. */
-  readonly life?: number;
-}
-
 const itemsChanged = z.strictObject({
+  /** The number of items that stay. */
   keep: z.int().check(z.nonnegative()),
-  add: z.array(z.json()),
+  add: z.array(z.json() as unknown as z.ZodType<Json>),
   run: z.nullable(z.string()),
   operation: z.optional(z.strictObject({ id: z.string(), digest: z.string() })),
+  /** The incarnation; absent for the first. */
   life: z.optional(z.int().check(z.positive())),
-}) as unknown as z.ZodType<ItemsChanged>;
+});
+
+type ItemsChanged = z.infer<typeof itemsChanged>;
 
 function applyChanged(state: ItemState, { keep, add, run, operation, life = 1 }: ItemsChanged): void {
   if (life !== state.life) {
@@ -328,11 +321,7 @@ const itemKind: StreamKind<ItemState> = {
   initial: () => ({ life: 0, items: [], operations: new Map() }),
   encode: ({ life, items, operations }) => ({ life, items, operations: [...operations] }) as unknown as Json,
   decode: (json) => {
-    const { life, items, operations } = json as unknown as {
-      life: number;
-      items: StoredItem[];
-      operations: [string, string][];
-    };
+    const { life, items, operations } = json as unknown as ItemState & { operations: [string, string][] };
     return { life, items: [...items], operations: new Map(operations) };
   },
   facets: (state) => (state.items.length === 0 ? { facets: { status: "active" } } : {}),

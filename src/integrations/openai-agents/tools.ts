@@ -109,13 +109,8 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
 /** Resumes a call of another run, which was killed before the call had an outcome. */
 async function resumeCall({ name, invoke }: FunctionTool, { id, args }: Call): Promise<void> {
   const written = JSON.stringify(args);
-  const toolCall = {
-    type: "function_call",
-    callId: id,
-    name,
-    arguments: written,
-    status: "completed",
-  } as const;
+  const status = "completed" as const;
+  const toolCall = { type: "function_call" as const, callId: id, name, arguments: written, status };
   try {
     await invoke(new RunContext(), written, { toolCall });
   } catch (error) {
