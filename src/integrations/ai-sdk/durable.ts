@@ -28,10 +28,9 @@ export interface Durable {
   /** Wraps the SDK's tools: each call goes through the ledger. Undeclared tools count as mutating. */
   tools<Tools extends ToolSet>(tools: Tools, declarations?: ToolDeclarations<Tools>): Tools;
   /**
-   * Returns the conversation so far with the prompt, which begins a run of its own. An unanswered prompt is
-   * resumed, not appended twice. Queued prompts (`holdfast.sessions.prompt`) come right before a new one.
-   * Without a prompt: the last one, or after its answer the last queued one. Make the tools first: they
-   * settle calls that a killed run left without an outcome.
+   * Returns the conversation with the prompt, which begins a run of its own. An unanswered prompt is resumed.
+   * Queued prompts (`holdfast.sessions.prompt`) come right before a new one. Default: the last prompt, or
+   * after its answer the last queued one. Make the tools first: they settle calls of killed runs.
    */
   messages(prompt?: DurablePrompt): Promise<ModelMessage[]>;
 }

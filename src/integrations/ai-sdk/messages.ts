@@ -94,7 +94,6 @@ async function toModelMessage(
   return { role, content: parts, ...rest } as unknown as ModelMessage;
 }
 
-/** A result from the ledger: the value that the tool returned, not its text. */
 async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Part | null> {
   if (block.isError || block.meta?.["ai"] !== undefined || block.meta?.["repeats"] !== undefined) return null;
   const found = await known(block);
@@ -157,7 +156,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A text to compare messages by, without their form and provider options. */
 export function comparableText(blocks: readonly Block[] = []): string {
   const contents = blocks.map((block) => {
     if (block.kind === "file") return block.artifact;
@@ -379,7 +377,7 @@ export function sdkExtra(meta: JsonObject | undefined): JsonObject {
   return (meta?.["ai"] as JsonObject | undefined) ?? {};
 }
 
-/** Converts like JSON.stringify. A bigint becomes text too. */
+/** Like JSON.stringify, but a bigint becomes text. */
 export function toJson<Value>(value: Value): Value extends object ? JsonObject : Json {
   const text = JSON.stringify(value, (_name, member: unknown) =>
     typeof member === "bigint" ? String(member) : member,

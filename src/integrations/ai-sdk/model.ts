@@ -91,13 +91,7 @@ function promptMessage(message: ModelMessage): CallOptions["prompt"][number] {
 
 function promptPart(part: Part): Part {
   if (part.type !== "image" && part.type !== "file") return part;
-  const {
-    type: _type,
-    image,
-    data = image,
-    mediaType = "image/*",
-    ...rest
-  } = part as Part & { data?: unknown };
+  const { type: _type, image, data = image, mediaType = "image/*", ...rest } = part;
   const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
   return { type: "file", ...rest, mediaType, ...fileData(bytes) };
 }
@@ -238,7 +232,6 @@ function questionOf({ prompt, abortSignal }: CallOptions, context: DurableContex
   };
 }
 
-/** User messages since the last answer and since the stored prompt. */
 async function newMessagesIn(
   prompt: CallOptions["prompt"],
   { artifacts, turns, promptAt }: DurableContext,

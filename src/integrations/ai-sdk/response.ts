@@ -88,16 +88,8 @@ export async function responseOf(message: Message, artifacts: Artifacts): Promis
 }
 
 async function contentOf(block: Block, artifacts: Artifacts): Promise<Content> {
-  const {
-    providerOptions,
-    input,
-    spelling,
-    type: _type,
-    part,
-    ...rest
-  } = sdkExtra(block.meta) as {
-    readonly [name: string]: Json | undefined;
-  };
+  const members: { readonly [name: string]: Json | undefined } = sdkExtra(block.meta);
+  const { providerOptions, input, spelling, type: _type, part, ...rest } = members;
   const extra = { ...rest, ...(providerOptions !== undefined && { providerMetadata: providerOptions }) };
   switch (block.kind) {
     case "text":
@@ -107,13 +99,8 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<Content> {
       return { type: "reasoning", text: block.text, ...extra } as Content;
     case "tool_call": {
       const text = (input as string | undefined) ?? JSON.stringify(block.args);
-      return {
-        type: "tool-call",
-        toolCallId: block.id,
-        toolName: block.name,
-        input: text,
-        ...extra,
-      } as Content;
+      const call = { type: "tool-call", toolCallId: block.id, toolName: block.name, input: text };
+      return { ...call, ...extra } as Content;
     }
     case "file": {
       const data = await loadData(block, spelling as string | undefined, artifacts);
@@ -124,7 +111,6 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<Content> {
   }
 }
 
-/** A stored response as a stream, with each text in one piece. */
 export function streamOf(result: GenerateResult): StreamPart[] {
   const { finishReason, usage, providerMetadata, response } = result;
   const parts: StreamPart[] = [{ type: "stream-start", warnings: result.warnings }];
@@ -169,7 +155,6 @@ function tokenCount(usage: Usage | undefined): TokenCount {
 }
 
 export interface StreamRecording {
-  /** Makes the response durable, and returns it as it is stored. */
   record(result: GenerateResult): Promise<GenerateResult>;
   failed(): void;
   /** True for an id of an earlier call of the session. */
@@ -228,7 +213,6 @@ class StreamBuffer {
     this.recording = recording;
   }
 
-  /** Returns the parts that may pass now. */
   async take(part: StreamPart): Promise<StreamPart[]> {
     if (part.type === "finish") return this.finish(part);
     if (part.type === "error") {
@@ -300,20 +284,8 @@ export class StreamedResponse {
     }
   }
 
-  finished({
-    usage,
-    finishReason,
-    providerMetadata,
-  }: Extract<StreamPart, { type: "finish" }>): GenerateResult {
-    const { content, warnings, metadata: response } = this;
-    return {
-      content,
-      usage,
-      finishReason,
-      warnings,
-      response,
-      ...(providerMetadata && { providerMetadata }),
-    };
+  finished({ type: _type, ...end }: Extract<StreamPart, { type: "finish" }>): GenerateResult {
+    return { content: this.content, warnings: this.warnings, response: this.metadata, ...end };
   }
 
   private addText(part: { type: string; id: string; delta?: string; providerMetadata?: unknown }): void {

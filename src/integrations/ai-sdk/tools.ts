@@ -120,7 +120,6 @@ async function runTool(run: ToolRun, context: DurableContext): Promise<unknown> 
   return outcome.value;
 }
 
-/** Resumes a call of another run, which was killed before the call had an outcome. */
 async function resumeCall(known: KnownTool, { id, args }: Call, context: DurableContext): Promise<boolean> {
   const input = await validate(schemaOf(known.tool.inputSchema), args);
   if ("problem" in input) return false;
@@ -181,9 +180,8 @@ async function approvalOf(
 }
 
 /**
- * The arguments of a call: `args` as recorded, before any schema changed them, and `input` for the tool.
- * Arguments that were not JSON were repaired by the program, perhaps differently than before: the ledger
- * decides.
+ * `args` as recorded, before any schema changed them, and `input` for the tool. The program repairs arguments
+ * that were not JSON, perhaps differently than before: the ledger decides.
  */
 function recordedInput(
   turns: RecordedTurns,
@@ -301,7 +299,7 @@ function withMark<Tool extends object>(tool: Tool): Tool {
 
 type RequestTool = NonNullable<CallOptions["tools"]>[number];
 
-/** Removes the marks from a request. Throws if a tool would run outside the ledger. */
+/** Throws if a tool would run outside the ledger. */
 export function withoutMarks(options: CallOptions): CallOptions {
   const { tools } = options;
   if (!tools) return options;

@@ -17,10 +17,7 @@ const CAUSES: { readonly [reason: string]: readonly [what: string, hint: string]
   ],
 };
 
-/**
- * Throws if the last tool call of an answer may be cut off. The client turns half of a call's arguments into
- * valid JSON, so only the stop reason tells.
- */
+/** The client turns half of a call's arguments into valid JSON, so only the stop reason tells. */
 export function refuseIncompleteCall({ model, content, stop_reason }: Anthropic.Message): void {
   const last = content.at(-1);
   if (last?.type !== "tool_use" || COMPLETE.has(stop_reason)) return;

@@ -216,10 +216,7 @@ function sourceFor(mediaType: string): { as: string; source: string; media_type:
   return { as: "document", source: "text", media_type: "text/plain" };
 }
 
-/**
- * A file in this API's format goes back unchanged. Any other that the API cannot read becomes a text with its
- * name: one refused block would make the API refuse the whole conversation.
- */
+/** A file that the API cannot read becomes a text: one refused block would end the whole conversation. */
 async function fileOf(block: FileBlock, extra: JsonObject, artifacts: Artifacts): Promise<ContentParam> {
   const { mediaType, name, artifact } = block;
   const { as: originalAs, source: originalSource, ...rest } = extra as { readonly [name: string]: Json };

@@ -19,7 +19,6 @@ type Params = Anthropic.MessageCreateParamsNonStreaming;
 
 const MAX_TOKENS = 8_192;
 
-/** How often a paused answer is continued. */
 const PAUSE_LIMIT = 8;
 
 const RETRY_AFTER_LIMIT_MS = 60_000;

@@ -55,7 +55,6 @@ export class ReadHistory {
   readonly retried = new RecentSet();
 }
 
-/** How the caller of `put` came to the checkpoint that it follows. */
 interface PutIntent {
   readonly wantsBranch: boolean;
   readonly expectsEmpty: boolean;
@@ -63,9 +62,8 @@ interface PutIntent {
 }
 
 /**
- * Refuses the second of two runs that follow the same checkpoint: otherwise the work of one would disappear
- * silently. A caller that read the older checkpoint by its id gets a branch. A run on another branch
- * continues there.
+ * Refuses the second of two runs that follow the same checkpoint: the work of one would disappear silently. A
+ * caller that read the older checkpoint by its id gets a branch.
  */
 export function checkFollows(
   state: ThreadState,
@@ -125,8 +123,8 @@ export async function repeatedCheckpoint(
 }
 
 /**
- * LangGraph saves the update or goto of a `Command` as an input too, and marks every version as seen by the
- * interrupts. A real input has a new version that is not marked.
+ * LangGraph saves a `Command` as an input too, and marks every version as seen by the interrupts. A real
+ * input has a new version that is not marked.
  */
 function isFromCommand(state: ThreadState, { parent, versions, seen }: SavedCheckpoint): boolean {
   const before = parent === null ? undefined : findCheckpoint(state, "", parent)?.versions;

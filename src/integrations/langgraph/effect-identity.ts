@@ -43,8 +43,8 @@ export interface NodeRun {
 }
 
 /**
- * A retry policy makes several attempts at a task, each from the start of the node, so each counts from zero.
- * A failed attempt may still run beside the next: its late calls count as its own.
+ * Each attempt of a retry policy starts the node again, so each counts from zero. A failed one may still run
+ * beside the next: its late calls count as its own.
  */
 class TaskAttempt {
   private readonly number: number | null;

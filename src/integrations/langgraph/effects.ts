@@ -113,17 +113,13 @@ export interface EffectOptions<Result>
   extends Omit<Partial<ToolSpec<Json, Result>>, "name" | "description" | "input" | "execute" | "dedupe"> {
   /** Makes the effect happen once in the life of the thread, wherever it is called from. */
   readonly id?: string;
-  /**
-   * Recorded with the effect, for people, for `verify`, and to tell two effects of one name apart. Default in
-   * a durable tool, without `id`: the arguments of the tool.
-   */
+  /** For people, for `verify`, and to tell two effects of one name apart. Default: the tool's arguments. */
   readonly args?: Json;
   /** `read` runs again freely, `write` sets a state, `mutate` counts each time. Default: `mutate`. */
   readonly effect?: ToolSpec<Json, Result>["effect"];
 }
 
 export interface EffectCaller extends Caller {
-  /** Recorded with an inline effect that has no arguments of its own. */
   readonly args: Json;
   /** An interrupt for a tool call of a message, otherwise the error itself. */
   toThrown(stop: Stop): unknown;
@@ -133,7 +129,6 @@ export type Stop = NonNullable<NodeRun["attempt"]["stopped"]>;
 
 const sessionsBySaver = new WeakMap<HoldfastSaver, EffectSessions>();
 
-/** Runs the body of a durable node or tool. */
 export async function withEffects<Result>(
   saver: HoldfastSaver,
   config: RunnableConfig,
@@ -277,7 +272,6 @@ class EffectCalls {
     }
   }
 
-  /** A recorded call continues. A new one must not repeat an effect that may have happened. */
   private async checkMayStart(session: Session, callId: string): Promise<void> {
     const { thread, root } = this.run;
     if (sessionCore(session).state.calls.has(callId)) return;
@@ -308,7 +302,6 @@ class EffectCalls {
     if (earlier !== null) throw repeatsCheckpoint(thread, root, earlier);
   }
 
-  /** Runs the call, or returns its recorded outcome. Without an outcome the graph stops. */
   private async settle<Result>(
     session: Session,
     tool: Tool<Result>,
@@ -362,7 +355,6 @@ function withKey<Result>(tool: Tool<Result>, firstId: string): Tool<Result> {
 
 // Notes on failed effects: writes that belong to no task, in a namespace of their own.
 
-/** A failed call, and the node run that got the failure. */
 type DeliveredFailure = Pick<NodeRun, "thread" | "root" | "ns"> & { readonly callId: string };
 
 /** The channels are named "heard" and "ended" in the log. `failureNote` reads their indexes, 0 and 1. */
@@ -403,10 +395,7 @@ interface SharedSession {
   session: Promise<Session>;
 }
 
-/**
- * The sessions `langgraph.<thread>`, which record the effects of threads. A session is closed with its last
- * user in this process, so that another process can continue at once.
- */
+/** A session is closed with its last user in this process, so that another process can continue at once. */
 class EffectSessions {
   private readonly holdfast: Holdfast;
   private readonly shared = new Map<string, SharedSession>();

@@ -23,7 +23,6 @@ export class EffectFailed extends Error {
   }
 }
 
-/** The value of the interrupt with which a graph stops at an effect. */
 interface EffectInterrupt {
   readonly waiting: "effect";
   readonly callId: string | null;
@@ -34,8 +33,8 @@ interface EffectInterrupt {
 }
 
 /**
- * Stops the graph until call `callId` has an outcome. Not by LangGraph's `interrupt()`: that numbers its
- * calls, and if the effect is settled meanwhile, a resume value would answer the next question of the node.
+ * Not by LangGraph's `interrupt()`: that numbers its calls, and if the effect is settled meanwhile, a resume
+ * value would answer the next question of the node.
  */
 export function interruptForCall(callId: string, tool: string, why: string): GraphInterrupt {
   return effectInterrupt({ waiting: "effect", callId, tool, why });

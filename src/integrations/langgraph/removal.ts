@@ -131,7 +131,6 @@ function stillInUse(thread: string, what: "deleted" | "begun", why: string): Hol
   });
 }
 
-/** Drops all but the latest checkpoints in each namespace. The result is how many. */
 export function pruneCheckpoints(state: ThreadState, keepLast: number): Decision<number> {
   const drops = [...state.spaces]
     .map(([ns, space]) => ({ ns, ids: findUnused(space, keepLast) }))

@@ -25,7 +25,6 @@ const TRIGGERS = /^(branch:to:|join:|__start__$)/;
 /** The task id under which LangGraph itself writes between tasks: a resume, an input. */
 export const NO_TASK = "00000000-0000-0000-0000-000000000000";
 
-/** The tasks of one run, as far as its saves show them. */
 class RunProgress {
   private readonly signal: AbortSignal;
   /** LangGraph's option: "exit" saves nothing before the end, "sync" checks a save before it continues. */
@@ -127,8 +126,8 @@ export class Runs {
 }
 
 /**
- * A promise whose derived promises count as handled: LangGraph calls `then` on the promise of a save at once,
- * and checks the result at the end of the run.
+ * LangGraph calls `then` on the promise of a save at once, and checks the result only at the end of the run.
+ * Until then derived promises count as handled.
  */
 export class QuietPromise<Value> extends Promise<Value> {
   static override get [Symbol.species](): PromiseConstructor {

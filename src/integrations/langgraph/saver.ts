@@ -64,7 +64,6 @@ export interface HoldfastSaverOptions {
   readonly threadsInMemory?: number;
 }
 
-/** The parts of a saver. Durable nodes and tools use them too. */
 export interface SaverInternals {
   readonly threads: Threads;
   readonly codec: ValueCodec;
@@ -156,10 +155,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     return QuietPromise.of(this.saveCheckpoint(config, checkpoint, metadata, newVersions));
   }
 
-  /**
-   * Saves the writes of a finished task. Durable when it resolves. An invalid call throws instead of
-   * rejecting: the run notices a throw when the task ends, a rejection only at its own end.
-   */
+  /** Saves the writes of a finished task. An invalid call throws: the run notices that as the task ends. */
   putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
     const thread = threadOf(config);
     const checkpoint = getCheckpointId(config);
@@ -299,7 +295,6 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   }
 }
 
-/** For durable nodes and tools. */
 export function saverInternals(saver: HoldfastSaver): SaverInternals {
   return saver["internals"];
 }

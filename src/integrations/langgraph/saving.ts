@@ -22,7 +22,6 @@ import {
 } from "./thread-state.ts";
 import { type Change, diffValue, type Part, type StoredValue, type ValueCodec, whenAll } from "./values.ts";
 
-/** A checkpoint as it was when `put` was called. */
 export interface PutRequest {
   readonly thread: string;
   readonly ns: string;
@@ -91,7 +90,6 @@ function hasVersion({ values, versions }: SavedCheckpoint, channel: string, vers
   return values.has(channel) && versions.get(channel) === version;
 }
 
-/** The event that saves a checkpoint as its difference from its parent. */
 export function draftCheckpoint(state: ThreadState, request: PutRequest): Draft {
   const { ns, checkpoint, metadata, delta } = request;
   const { id, v, ts } = checkpoint;
@@ -175,10 +173,7 @@ export interface WritesPlace {
   readonly task: string;
 }
 
-/**
- * None if nothing is new. Ordinary writes keep their first value; LangGraph's own (an error, an interrupt)
- * are replaced.
- */
+/** Ordinary writes keep their first value; LangGraph's own (an error, an interrupt) are replaced. */
 export function draftWrites(
   state: ThreadState,
   place: WritesPlace,

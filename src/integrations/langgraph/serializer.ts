@@ -103,7 +103,6 @@ const CLASSES = langchain as unknown as Readonly<Record<string, new (fields: nev
 
 // Encoding.
 
-/** The position in the value that is being encoded, and what was found so far. */
 interface Encoding {
   readonly path: (string | number)[];
   readonly what: string;
@@ -264,7 +263,6 @@ function encodeCause(cause: unknown, at: Encoding): Json {
   }
 }
 
-/** For objects of LangChain and LangGraph, and for any class with a `toJSON()`. */
 function encodeByToJson(value: object, at: Encoding): Json {
   if (!("toJSON" in value) || typeof value.toJSON !== "function") {
     return refuse(`is a ${value.constructor?.name ?? "object of a class"}`, at);
@@ -311,12 +309,10 @@ type LoadedObjects = ReadonlyMap<Json, unknown>;
 
 const NOTHING_LOADED: LoadedObjects = new Map();
 
-/** Decodes JSON that needs no loader, which is nearly all of it. */
 export function decodeJson(json: Json): unknown {
   return decode(json, NOTHING_LOADED);
 }
 
-/** Decodes JSON that may contain objects which only LangChain can load. */
 export async function decodeWithLangChain(json: Json): Promise<unknown> {
   const loaded = new Map<Json, unknown>();
   for (const each of langchainRecords(json)) loaded.set(each, await load(each.text));

@@ -73,16 +73,10 @@ export function latestId(state: ThreadState, ns: string): string | undefined {
 }
 
 function getOrCreateSlot(state: ThreadState, ns: string, id: string): { space: Space; slot: Slot } {
-  let space = state.spaces.get(ns);
-  if (!space) {
-    space = { slots: new Map(), order: [] };
-    state.spaces.set(ns, space);
-  }
-  let slot = space.slots.get(id);
-  if (!slot) {
-    slot = { checkpoint: null, writes: new Map() };
-    space.slots.set(id, slot);
-  }
+  const space = state.spaces.get(ns) ?? { slots: new Map(), order: [] };
+  state.spaces.set(ns, space);
+  const slot = space.slots.get(id) ?? { checkpoint: null, writes: new Map() };
+  space.slots.set(id, slot);
   return { space, slot };
 }
 

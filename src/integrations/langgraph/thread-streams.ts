@@ -24,10 +24,7 @@ export function checkThread(thread: unknown): string {
   });
 }
 
-/**
- * Most thread ids are valid stream ids and stay readable. All others become their hash. So does an id that
- * looks like such a hash: two threads never share a stream.
- */
+/** Ids that are no stream ids, or look like a hash, become their hash: threads never share a stream. */
 export function streamIdOf(thread: string): string {
   if (READABLE.test(thread) && !HASHED.test(thread)) return thread;
   // Hash the JSON text: UTF-8 would encode every lone surrogate as the same replacement character.
@@ -69,7 +66,6 @@ export async function recordsEffectsOf(
   return false;
 }
 
-/** All threads of the namespace, or those that have expired. */
 export function listThreads(
   journal: Journal,
   filter: { readonly expiredAt?: number } = {},

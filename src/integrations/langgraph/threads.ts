@@ -55,9 +55,9 @@ export class Threads {
   }
 
   /**
-   * Appends the events that `decide` returns for the current state. After a conflict `decide` runs again.
-   * `wasRemoved`: the thread was removed, and maybe begun again, since this process last read it. The first
-   * commit also describes the thread, after effects of an earlier one of its name were removed.
+   * After a conflict `decide` runs again. `wasRemoved`: the thread was removed, and maybe begun again, since
+   * this process last read it. The first commit also describes the thread, after effects of an earlier one of
+   * its name were removed.
    */
   async commit(
     thread: string,

@@ -25,10 +25,9 @@ export interface Durable {
     options: DurableToolOptions<Parameters, Context>,
   ): FunctionTool<Context, Parameters, unknown>;
   /**
-   * Returns the items of an input for `run()`. It begins a run, or resumes the last one: the same text counts
-   * as the same run until its answer is in `session`. The same id is always the same run. Queued prompts
-   * (`holdfast.sessions.prompt`) come right before a new one. Make the tools first: they settle calls that a
-   * killed run left without an outcome.
+   * Returns the items of an input for `run()`. The same text resumes the last run until its answer is in
+   * `session`; the same id is always the same run. Queued prompts (`holdfast.sessions.prompt`) come right
+   * before a new one. Make the tools first: they settle calls of killed runs.
    */
   input(input: DurableInput): Promise<AgentInputItem[]>;
   /** The conversation, for the option `session` of `run()`. */
@@ -116,10 +115,7 @@ async function findOrAppendInput(
   return appendPrompt(session, { ...message, meta, ...(id !== undefined && { id }) });
 }
 
-/**
- * True if a run with items in the conversation has not ended. The SDK adds items at a run's end, but also
- * when it stops for an approval. Then the run's last answer has calls.
- */
+/** The SDK adds items also when a run stops for an approval. Then the last answer has calls. */
 function isInterrupted(
   session: Session,
   run: string,

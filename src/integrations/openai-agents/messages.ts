@@ -20,7 +20,6 @@ export function messageOf(items: readonly AgentInputItem[]): MessageInput {
   return { role: "user", text, ...(!isText && { meta: { items: copies as Json } }) };
 }
 
-/** The items of a stored or queued user message. */
 export function itemsOf({ blocks, meta }: Pick<Message, "blocks" | "meta">): AgentInputItem[] {
   const items = meta?.["items"];
   if (Array.isArray(items)) return structuredClone(items) as unknown as AgentInputItem[];

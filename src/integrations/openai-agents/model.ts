@@ -126,7 +126,6 @@ function isUser(item: AgentInputItem): boolean {
   return "role" in item && item.role === "user";
 }
 
-/** User messages since the last answer. */
 function newMessagesIn(items: readonly AgentInputItem[], run: string, position: number): MessageInput[] {
   const since = items.slice(items.findLastIndex((item) => !isUser(item)) + 1);
   return since.map((item, index) => ({ ...messageOf([item]), id: `heard:${run}:${position}:${index}` }));

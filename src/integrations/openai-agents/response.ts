@@ -18,7 +18,6 @@ interface ResponseFacts {
   readonly id?: string;
 }
 
-/** The block kind for texts, by type of item. */
 const TEXT_KINDS: Readonly<Record<string, "text" | "reasoning">> = {
   message: "text",
   reasoning: "reasoning",
@@ -43,26 +42,19 @@ export function answerOf(response: ModelResponse, modelId: string, prices: Price
 
 /** Moves the texts and the call of an item to `blocks`, and returns the rest. */
 function moveToBlocks(item: Members, blocks: Block[]): Members {
-  const type = typeOf(item);
-  if (type === "function_call") {
+  if (typeOf(item) === "function_call") {
     const { callId, arguments: written, ...rest } = item;
     const args = argsOf(String(written));
     blocks.push({ kind: "tool_call", id: String(callId), name: String(item["name"]), args });
     // Keep the model's own spelling if JSON.stringify gives another one.
     return JSON.stringify(args) === written ? rest : { ...rest, arguments: written as Json };
   }
-  const kind = TEXT_KINDS[type];
-  const content = item["content"];
-  if (!kind || !Array.isArray(content)) return item;
-  return {
-    ...item,
-    content: content.map((part: Members) => {
-      const { text, ...rest } = part;
-      if (typeof text !== "string" || !hasText(part)) return part;
-      blocks.push({ kind, text });
-      return rest;
-    }),
-  };
+  return mapTexts(item, (part, kind) => {
+    const { text, ...rest } = part;
+    if (typeof text !== "string") return part;
+    blocks.push({ kind, text });
+    return rest;
+  });
 }
 
 export function responseOf(message: Message): ModelResponse {
@@ -77,27 +69,24 @@ export function responseOf(message: Message): ModelResponse {
 }
 
 function fillFromBlocks(item: Members, blocks: Block[]): Members {
-  const type = typeOf(item);
-  if (type === "function_call") {
+  if (typeOf(item) === "function_call") {
     const block = blocks.shift();
     if (block?.kind !== "tool_call") throw new Error("a stored response has fewer calls than items");
     return { ...item, callId: block.id, arguments: item["arguments"] ?? JSON.stringify(block.args) };
   }
-  const kind = TEXT_KINDS[type];
-  const content = item["content"];
-  if (!kind || !Array.isArray(content)) return { ...item };
-  return {
-    ...item,
-    content: content.map((part: Members) => {
-      if (!hasText(part) || part["text"] !== undefined) return part;
-      const block = blocks.shift();
-      return { ...part, text: block && "text" in block ? block.text : "" };
-    }),
-  };
+  return mapTexts(item, (part) => {
+    if (part["text"] !== undefined) return part;
+    const block = blocks.shift();
+    return { ...part, text: block && "text" in block ? block.text : "" };
+  });
 }
 
-function hasText(part: Members): boolean {
-  return part["type"] === "output_text" || part["type"] === "input_text";
+function mapTexts(item: Members, map: (part: Members, kind: "text" | "reasoning") => Members): Members {
+  const kind = TEXT_KINDS[typeOf(item)];
+  const content = item["content"];
+  if (!kind || !Array.isArray(content)) return { ...item };
+  const hasText = ({ type }: Members): boolean => type === "output_text" || type === "input_text";
+  return { ...item, content: content.map((part: Members) => (hasText(part) ? map(part, kind) : part)) };
 }
 
 function typeOf(item: Members): string {
@@ -146,7 +135,6 @@ export async function* bufferedEvents(
   }
 }
 
-/** A stored response as a stream, with each text in one piece. */
 export function* eventsOf(response: ModelResponse): Generator<StreamEvent> {
   yield { type: "response_started" };
   for (const item of response.output) {

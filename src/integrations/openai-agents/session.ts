@@ -61,7 +61,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     this.owner = owner ?? null;
   }
 
-  /** The id that was passed to the constructor. */
+  /** Returns the id that was passed to the constructor. */
   async getSessionId(): Promise<string> {
     return this.id;
   }
@@ -165,7 +165,6 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     if (log.head.seq !== seq) await this.commit(log, decide);
   }
 
-  /** True if an event was appended. */
   private async commit(log: Log<ItemState>, decide: (state: ItemState) => Change | null): Promise<boolean> {
     const run = this.run?.name ?? null;
     const life = await this.incarnation();
@@ -240,7 +239,7 @@ interface CurrentRun {
   readonly before: number | null;
   /** Until the run adds its first items, `getItems` returns the history before it. */
   hasAdded: boolean;
-  /** The number of items that the run has added, stored before or not; null until it adds the first. */
+  /** The number of items that the run has added, stored before or not. */
   added: number | null;
 }
 
@@ -249,10 +248,7 @@ function itemsBefore(all: readonly StoredItem[], { name, before }: CurrentRun): 
   return all.slice(0, before ?? (first < 0 ? all.length : first));
 }
 
-/**
- * The index, among the run's stored items, of the first item that is added now. A run begins with its input;
- * one that the SDK restores from a state of its own continues after its stored items.
- */
+/** Index among the run's stored items. A run begins with its input; a restored one continues at the end. */
 function offsetInRun(all: readonly StoredItem[], { name }: CurrentRun, [first]: readonly Json[]): number {
   const mine = all.filter(({ run }) => run === name);
   const known = mine.findIndex(({ item }) => sameJson(item, first));
@@ -287,7 +283,6 @@ interface ItemState {
   /** The incarnation of the session that the items belong to. 0 before the first write. */
   life: number;
   readonly items: StoredItem[];
-  /** Digests of named operations, so that each is applied once. */
   readonly operations: Map<string, string>;
 }
 

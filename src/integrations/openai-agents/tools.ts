@@ -35,7 +35,6 @@ export interface ToolContext {
 
 type ToolCallDetails = NonNullable<Parameters<FunctionTool["invoke"]>[2]>;
 
-/** The options without their type parameters. */
 interface AnyOptions extends EffectOptions {
   readonly name?: string;
   readonly description: string;
@@ -106,7 +105,6 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
   return Object.assign(sdkTool, { parameters: { ...sdkTool.parameters, [DURABLE]: true } });
 }
 
-/** Resumes a call of another run, which was killed before the call had an outcome. */
 async function resumeCall({ name, invoke }: FunctionTool, { id, args }: Call): Promise<void> {
   const written = JSON.stringify(args);
   const status = "completed" as const;
@@ -214,10 +212,7 @@ const BYTES = ["data", "fileData"];
 
 const NESTED = ["image", "file"];
 
-/**
- * Encodes the bytes of images and files in a tool's output as base64, so that it can be stored. The SDK
- * treats both forms alike. Other bytes stay: the SDK itself would send them as JSON.
- */
+/** Encodes bytes of images and files as base64, which the SDK treats alike. Other bytes stay. */
 function storable(output: unknown): unknown {
   if (Array.isArray(output)) return output.map(storable);
   if (!isRecord(output) || (output["type"] !== "image" && output["type"] !== "file")) return output;

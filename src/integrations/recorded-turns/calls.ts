@@ -51,7 +51,6 @@ import { type Session, sessionCore } from "../../session/index.ts";
 
 export interface RecordedCall {
   readonly tool: Tool;
-  /** The id in the recorded answer. */
   readonly callId: string;
   /** JSON, as the model wrote it. `tool.input` turns it into what `tool.execute` gets. */
   readonly args: Json;
@@ -206,7 +205,6 @@ export class RecordedCalls {
     return { kind: "tool_result", callId, content: JSON.stringify(value), meta: { result: "json" } };
   }
 
-  /** Writes the results once all calls of the message have one. */
   private async finish(callId: string): Promise<void> {
     const message = unfinishedMessage(this.state, callId);
     if (!message) return;
@@ -238,10 +236,7 @@ function resultOf(callId: string, { content, isError, meta }: RenderedResult): T
   };
 }
 
-/**
- * The first attempt of a call that needs approval only asks. Invalid input is refused before that. If a
- * person has approved the call meanwhile, this is the second attempt, and it runs.
- */
+/** The first attempt only asks, after the input was checked. The second, with an approval, runs. */
 function askingTool(tool: Tool, why: string, isApproved: () => boolean): Tool {
   const { verify: _verify, idempotent: _idempotent, settleMs: _settleMs, ...rest } = tool;
   return {

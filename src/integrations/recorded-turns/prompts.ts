@@ -16,7 +16,6 @@ import { runCompacted } from "./errors.ts";
 /** In a queued prompt's meta: the id of the prompt with which it was delivered. */
 const WITH = "with";
 
-/** Appends a user's message after all prompts that are queued now. */
 export async function appendPrompt(session: Session, prompt: MessageInput): Promise<Message> {
   const id = prompt.id ?? sessionCore(session).journal.newId();
   const queued = session.prompts.filter((each) => each.id !== id);

@@ -55,7 +55,6 @@ interface FrameworkTool {
   execute(input: unknown, context: ExecuteContext): unknown;
 }
 
-/** The ledger's tool for one call. */
 export function ledgerTool(tool: FrameworkTool): Tool {
   const { name, description, declaration, input, mustRecord } = tool;
   const isRecordedRead = mustRecord && declaration.effect === "read";

@@ -95,11 +95,9 @@ export interface Question {
 export interface Turn {
   readonly run: string;
   readonly position: number;
-  /** The stored answer, to be replayed instead of asking; null for a new question. */
   readonly recorded: Message | null;
   /** Makes the answer durable. Returns the stored one, maybe an earlier answer to the same question. */
   record(answer: Answer): Promise<Message>;
-  /** Gives the position back to the next question. */
   failed(): void;
 }
 
@@ -184,7 +182,6 @@ export class RecordedTurns {
     }
   }
 
-  /** The same for a model that answers in one piece. */
   async ask(question: Question, sample: () => Promise<Answer>): Promise<Message> {
     const turn = await this.next(question);
     if (turn.recorded) return turn.recorded;
