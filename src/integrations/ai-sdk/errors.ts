@@ -1,20 +1,18 @@
 import { HoldfastError } from "../../model/errors.ts";
+import { refusal } from "../refusal.ts";
 import type { GenerateResult } from "./sdk-types.ts";
 
 /** `status`: what has happened so far. */
 export function outsideLedger(tools: readonly { readonly name: string }[], status: string): HoldfastError {
   const names = tools.map(({ name }) => name);
   const [subject, its] = names.length === 1 ? ["tool", "its"] : ["tools", "their"];
-  return new HoldfastError(
+  return refusal(
     "INPUT_INVALID",
     `${subject} ${names.join(", ")}: not passed through d.tools, so a crash could run ${its} calls twice. ` +
       status,
-    {
-      hint:
-        `Write tools: d.tools({ ${names.join(", ")} }), also for tools without execute. ` +
-        'Declare { effect: "read" } for tools that only read.',
-      data: { tools: names },
-    },
+    `Write tools: d.tools({ ${names.join(", ")} }), also for tools without execute. ` +
+      'Declare { effect: "read" } for tools that only read.',
+    { tools: names },
   );
 }
 
@@ -62,10 +60,10 @@ export function incompleteCall(
     });
   }
   const reason = raw === undefined || raw === unified ? unified : `${unified} (${raw})`;
-  return new HoldfastError(
+  return refusal(
     "INPUT_INVALID",
     `${modelId} ended an answer that asks for tool calls with ${reason}: they may have been cut off`,
-    { hint: "Nothing of the answer was recorded and no call was run. Ask again, or in other words." },
+    "Nothing of the answer was recorded and no call was run. Ask again, or in other words.",
   );
 }
 

@@ -15,6 +15,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError } from "../../model/errors.ts";
+import { refusal } from "../refusal.ts";
 import type { CheckpointPlace } from "./loading.ts";
 
 /** A durable node (`tool` is null), or a durable tool, called for a tool call of a message or by a node. */
@@ -134,11 +135,9 @@ export function isThreadCall(callId: string): boolean {
 
 function attemptUnknown({ tool }: Caller): HoldfastError {
   const what = tool === null ? "durable node" : `durable tool ${tool}`;
-  return new HoldfastError(
+  return refusal(
     "INPUT_INVALID",
     `${what}: called a second time with a config that lacks the attempt number of its node`,
-    {
-      hint: "Pass the node's config on unchanged: tool.invoke(args, config). No effect was started.",
-    },
+    "Pass the node's config on unchanged: tool.invoke(args, config). No effect was started.",
   );
 }

@@ -4,6 +4,7 @@ import { GraphInterrupt } from "@langchain/langgraph";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { CallError } from "../../model/session/index.ts";
+import { refusal } from "../refusal.ts";
 import type { CheckpointPlace } from "./loading.ts";
 
 /**
@@ -74,69 +75,54 @@ export function explainChangedArgs(error: unknown, callId: string, tool: string)
 }
 
 export function ambiguousEffect(name: string): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "INPUT_INVALID",
     `effect ${name}: called twice, with nothing to tell the calls apart`,
-    {
-      hint:
-        "Pass different `args` to each, or an `id` if their order may change: otherwise a node that runs " +
-        "again could take the result of one for the other. The second was not started.",
-      data: { effect: name },
-    },
+    "Pass different `args` to each, or an `id` if their order may change: otherwise a node that runs " +
+      "again could take the result of one for the other. The second was not started.",
+    { effect: name },
   );
 }
 
 export function abandonedCall(thread: string, open: { id: string; tool: string }): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "SESSION_HAS_OPEN_CALLS",
     `thread ${thread}: call ${open.id} of ${open.tool} has no outcome, and the thread continued without it`,
-    {
-      hint:
-        "The same effect may be about to happen again. Answer the call first (holdfast.calls.resolve, or " +
-        "`holdfast resolve`), then invoke again with null. No effect was started.",
-      data: { thread, callId: open.id, tool: open.tool },
-    },
+    "The same effect may be about to happen again. Answer the call first (holdfast.calls.resolve, or " +
+      "`holdfast resolve`), then invoke again with null. No effect was started.",
+    { thread, callId: open.id, tool: open.tool },
   );
 }
 
 export function repeatsCheckpoint(thread: string, checkpoint: string, earlier: string): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "STATE_STALE",
     `thread ${thread}: this run repeats nodes after checkpoint ${earlier}, whose effects may have happened`,
-    {
-      hint:
-        "It branched from an older checkpoint, or from one that was updated. To let its effects happen " +
-        'again, pass { configurable: { holdfast_effects: "live" } } to this and every further invoke ' +
-        "until the next input. No effect was started.",
-      data: { thread, checkpoint, earlier },
-    },
+    "It branched from an older checkpoint, or from one that was updated. To let its effects happen " +
+      'again, pass { configurable: { holdfast_effects: "live" } } to this and every further invoke ' +
+      "until the next input. No effect was started.",
+    { thread, checkpoint, earlier },
   );
 }
 
 export function retriedSubgraph(thread: string, ns: string): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "STATE_STALE",
     `thread ${thread}: a retry policy restarts the node around a subgraph, and so the whole subgraph`,
-    {
-      hint:
-        "Effects of the attempt before would happen again. Give the retry policy to the nodes of the " +
-        "subgraph, and invoke with null to continue where it failed. To let its effects happen again, " +
-        'pass { configurable: { holdfast_effects: "live" } }. No effect was started.',
-      data: { thread, ns },
-    },
+    "Effects of the attempt before would happen again. Give the retry policy to the nodes of the " +
+      "subgraph, and invoke with null to continue where it failed. To let its effects happen again, " +
+      'pass { configurable: { holdfast_effects: "live" } }. No effect was started.',
+    { thread, ns },
   );
 }
 
 export function checkpointNotSaved({ thread, ns, id }: CheckpointPlace): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "STATE_STALE",
     `thread ${thread}: checkpoint ${id} of this node is not saved, so its effects could not be found again`,
-    {
-      hint:
-        "Compile the graph with the saver that the durable node or tool was made with, and use durability " +
-        '"sync" or "async". No effect was started.',
-      data: { thread, ns, id },
-    },
+    "Compile the graph with the saver that the durable node or tool was made with, and use durability " +
+      '"sync" or "async". No effect was started.',
+    { thread, ns, id },
   );
 }
 
@@ -150,14 +136,11 @@ export function checkpointNotFound(thread: string, ns: string, parent: string): 
 }
 
 export function threadMovedOn(thread: string, from: string, other: string): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "STREAM_BUSY",
     `thread ${thread}: this run follows ${from}, but another run has saved ${other} after it`,
-    {
-      hint:
-        "Two runs worked on one thread. Nothing of the other is lost: invoke again to continue after it, " +
-        "or pass a checkpoint_id to branch.",
-      data: { thread, from, latest: other },
-    },
+    "Two runs worked on one thread. Nothing of the other is lost: invoke again to continue after it, " +
+      "or pass a checkpoint_id to branch.",
+    { thread, from, latest: other },
   );
 }

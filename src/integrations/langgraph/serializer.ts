@@ -25,6 +25,7 @@ import { DeltaSnapshot, isDeltaSnapshot, type SerializerProtocol } from "@langch
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { formatPath, type Json } from "../../model/json.ts";
 import { quoteValue } from "../../model/names.ts";
+import { refusal } from "../refusal.ts";
 
 const TYPE = "holdfast.exact";
 const DEPTH_LIMIT = 200;
@@ -283,15 +284,12 @@ function encodeByToJson(value: object, at: Encoding): Json {
 
 function refuse(problem: string, at: Encoding): never {
   const path = formatPath(at.path);
-  throw new HoldfastError(
+  throw refusal(
     "VALUE_NOT_JSON",
     `${at.what}: ${path} ${problem}, and would not come back as it is`,
-    {
-      hint:
-        "Nothing was saved. Keep plain data in the state, give the class a toJSON(), or pass a `serde` " +
-        "that can encode it.",
-      data: { path },
-    },
+    "Nothing was saved. Keep plain data in the state, give the class a toJSON(), or pass a `serde` " +
+      "that can encode it.",
+    { path },
   );
 }
 

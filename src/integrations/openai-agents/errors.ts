@@ -1,17 +1,15 @@
 import { HoldfastError } from "../../model/errors.ts";
+import { refusal } from "../refusal.ts";
 
 /** An answer that calls such a tool would repeat its effect after a crash. */
 export function outsideLedger(names: readonly string[]): HoldfastError {
   const subject = names.length === 1 ? `tool ${names[0]} was` : `tools ${names.join(", ")} were`;
-  return new HoldfastError(
+  return refusal(
     "INPUT_INVALID",
     `${subject} not made with d.tool: a crash could run the same call twice. The model was not asked`,
-    {
-      hint:
-        "Write d.tool({ ... }) instead of tool({ ... }). For tools of an MCP server, or agent.asTool(): " +
-        `durable(session, { plainTools: ${JSON.stringify(names)} }).`,
-      data: { tools: names },
-    },
+    "Write d.tool({ ... }) instead of tool({ ... }). For tools of an MCP server, or agent.asTool(): " +
+      `durable(session, { plainTools: ${JSON.stringify(names)} }).`,
+    { tools: names },
   );
 }
 
@@ -23,14 +21,11 @@ export function historyChanged(id: string, problem: string): HoldfastError {
 }
 
 export function forkWithoutHistory(id: string, from: string): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "INPUT_INVALID",
     `session ${id} is a fork of ${from} and lacks its conversation (d.session): nothing was asked`,
-    {
-      hint:
-        "Copy the items that it should have, once, before d.input: d.session.addItems(" +
-        `await new HoldfastSession(holdfast, ${JSON.stringify(from)}).getItems()).`,
-      data: { session: id, from },
-    },
+    "Copy the items that it should have, once, before d.input: d.session.addItems(" +
+      `await new HoldfastSession(holdfast, ${JSON.stringify(from)}).getItems()).`,
+    { session: id, from },
   );
 }

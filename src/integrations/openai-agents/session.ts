@@ -19,12 +19,13 @@ import type {
 import * as z from "zod";
 import type { Journal, Log } from "../../journal/index.ts";
 import { sha256 } from "../../model/digest.ts";
-import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { isHoldfastError } from "../../model/errors.ts";
 import { canonicalText, copyJson, type Json, sameJson } from "../../model/json.ts";
 import { streamId, streamName } from "../../model/names.ts";
 import { event, type StreamKind } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
+import { refusal } from "../refusal.ts";
 import { forkWithoutHistory, historyChanged } from "./errors.ts";
 
 /**
@@ -326,12 +327,10 @@ const itemKind: StreamKind<ItemState> = {
 function stateIn(state: ItemState, life: number, session: string): ItemState {
   if (state.life === life) return state;
   if (state.life < life) return itemKind.initial();
-  throw new HoldfastError(
+  throw refusal(
     "STATE_STALE",
     `session ${session} was removed, and another session has its name now`,
-    {
-      hint: "Open the session again: it starts empty. Nothing was changed.",
-      data: { session },
-    },
+    "Open the session again: it starts empty. Nothing was changed.",
+    { session },
   );
 }

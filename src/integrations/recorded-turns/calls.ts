@@ -29,7 +29,7 @@
 
 import { failpoint } from "../../failpoint.ts";
 import { NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
-import { describeError, HoldfastError } from "../../model/errors.ts";
+import { describeError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
 import {
   type Block,
@@ -48,6 +48,7 @@ import {
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
+import { refusal } from "../refusal.ts";
 
 export interface RecordedCall {
   readonly tool: Tool;
@@ -111,13 +112,11 @@ export class RecordedCalls {
   /** Without a recorded answer, a resumed program would get another call for the same effect. */
   private checkOnRecord({ callId, tool }: RecordedCall): void {
     if (this.state.callSlots.has(callId) || this.state.calls.has(callId)) return;
-    throw new HoldfastError(
+    throw refusal(
       "INPUT_INVALID",
       `call ${callId} of ${tool.name}: no recorded answer asks for it, so it could not be found again`,
-      {
-        hint: "Make the model durable with the same handle as its tools. The call was not run.",
-        data: { callId, tool: tool.name },
-      },
+      "Make the model durable with the same handle as its tools. The call was not run.",
+      { callId, tool: tool.name },
     );
   }
 

@@ -1,5 +1,6 @@
 import { HoldfastError } from "../../model/errors.ts";
 import type { Session } from "../../session/index.ts";
+import { refusal } from "../refusal.ts";
 
 /** `lacksTools`: the program has not registered its tools yet, and may have the right ones. */
 export function callsPending({ id, openCalls }: Session, lacksTools = false): HoldfastError {
@@ -10,13 +11,11 @@ export function callsPending({ id, openCalls }: Session, lacksTools = false): Ho
     why: call.why ?? "its outcome is not known yet",
   }));
   const calls = waiting.map(({ callId, tool, why }) => `${tool} ${callId} (${why})`).join(", ");
-  return new HoldfastError(
+  return refusal(
     "SESSION_HAS_OPEN_CALLS",
     `session ${id}: the model is not asked while calls have no outcome: ${calls}`,
-    {
-      hint: lacksTools ? TOOLS_FIRST : howToSettle(waiting.map(({ person }) => person)),
-      data: { session: id, waiting },
-    },
+    lacksTools ? TOOLS_FIRST : howToSettle(waiting.map(({ person }) => person)),
+    { session: id, waiting },
   );
 }
 
@@ -65,16 +64,13 @@ export function promptDiverged(
     sameMessages > 0
       ? `Its first ${sameMessages} messages are those of the turn before; the rest differs`
       : "It differs from the first message on";
-  return new HoldfastError(
+  return refusal(
     "PROMPT_DIVERGED",
     `session ${session}: turn ${position} of run ${JSON.stringify(run)} is on record with another prompt ` +
       `(${prompt.count} messages, now ${count}). ${where}. The model was not asked`,
-    {
-      hint:
-        "To resume, give the same prompt: no clock, no random ids, no changed system text. For something " +
-        "new, use another run name.",
-      data: { session, run, position, sameMessages },
-    },
+    "To resume, give the same prompt: no clock, no random ids, no changed system text. For something " +
+      "new, use another run name.",
+    { session, run, position, sameMessages },
   );
 }
 
@@ -84,16 +80,13 @@ export function questionRepeated(
   position: number,
   earlier: number,
 ): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "PROMPT_DIVERGED",
     `session ${session}: turn ${position} of run ${JSON.stringify(run)} ` +
       `has the prompt that turn ${earlier} answered`,
-    {
-      hint:
-        "To retry, start the run again: it is answered from the record. To ask the same once more, use " +
-        "another run name.",
-      data: { session, run, position, earlier },
-    },
+    "To retry, start the run again: it is answered from the record. To ask the same once more, use " +
+      "another run name.",
+    { session, run, position, earlier },
   );
 }
 
@@ -105,15 +98,12 @@ export function questionAbandoned(session: string): HoldfastError {
 }
 
 export function runCompacted(session: string, run: string): HoldfastError {
-  return new HoldfastError(
+  return refusal(
     "PROMPT_DIVERGED",
     `session ${session}: run ${JSON.stringify(run)} was compacted away: ` +
       "it can neither be resumed nor answered from the record. The model was not asked",
-    {
-      hint:
-        "A compaction ends the runs before it: keep their answers yourself, or read them in an earlier " +
-        "version (session.versions, session.at). For something new, use another name.",
-      data: { session, run },
-    },
+    "A compaction ends the runs before it: keep their answers yourself, or read them in an earlier " +
+      "version (session.versions, session.at). For something new, use another name.",
+    { session, run },
   );
 }

@@ -37,7 +37,6 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
-import { HoldfastError } from "../../model/errors.ts";
 import {
   type Amounts,
   addAmounts,
@@ -61,6 +60,7 @@ import {
   sessionCore,
   withUniqueCallIds,
 } from "../../session/index.ts";
+import { refusal } from "../refusal.ts";
 import {
   PendingCalls,
   type RecordedCall,
@@ -138,12 +138,10 @@ export class RecordedTurns {
   /** Moves to the beginning of a run. Its recorded turns are replayed from there. */
   begin(run: string): void {
     if (run.length === 0 || run.length > RUN_LENGTH) {
-      throw new HoldfastError(
+      throw refusal(
         "NAME_INVALID",
         `run name: ${run.length} characters (expected 1 to ${RUN_LENGTH})`,
-        {
-          hint: `Use a name of 1 to ${RUN_LENGTH} characters.`,
-        },
+        `Use a name of 1 to ${RUN_LENGTH} characters.`,
       );
     }
     this.currentRun = run;
@@ -225,10 +223,10 @@ export class RecordedTurns {
 
   private checkIdle(): void {
     if (!this.inFlight || this.inFlight.signal?.aborted) return;
-    throw new HoldfastError(
+    throw refusal(
       "INPUT_INVALID",
       `session ${this.session.id}: a question to the model is in flight already`,
-      { hint: "Ask one question at a time. Give agents that work in parallel sessions of their own." },
+      "Ask one question at a time. Give agents that work in parallel sessions of their own.",
     );
   }
 
@@ -269,20 +267,18 @@ export class RecordedTurns {
     if (state.messageIds.has(turnId(this.run, this.cursor))) throw runCompacted(session.id, this.run);
     if (state.status === "cancelled") {
       const problem = `session ${session.id} was cancelled: the model is not asked`;
-      throw new HoldfastError("SESSION_ENDED", problem, { hint: "Call session.reopen() to continue it." });
+      throw refusal("SESSION_ENDED", problem, "Call session.reopen() to continue it.");
     }
     if (state.openCalls.size > 0) throw callsPending(session);
     const { limit, spent } = state.budget;
     const unit = BUDGET_UNITS.find((each) => (spent[each] ?? 0) >= (limit[each] ?? Number.POSITIVE_INFINITY));
     if (unit) {
       const used = `${spent[unit]} of ${limit[unit]} ${unit}`;
-      throw new HoldfastError(
+      throw refusal(
         "BUDGET_EXCEEDED",
         `session ${session.id} has spent ${used}: the model is not asked`,
-        {
-          hint: "Raise it: session.limit(), or holdfast.sessions.raiseBudget().",
-          data: { session: session.id, unit },
-        },
+        "Raise it: session.limit(), or holdfast.sessions.raiseBudget().",
+        { session: session.id, unit },
       );
     }
   }
