@@ -15,12 +15,7 @@ export interface Price {
 export type PriceTable = Readonly<Record<string, Price>>;
 
 /** Tokens of one model call. `input` excludes tokens read from or written to a cache. */
-export interface TokenCount {
-  readonly input: number;
-  readonly output: number;
-  readonly cacheRead: number;
-  readonly cacheWrite: number;
-}
+export type TokenCount = Required<Price>;
 
 /** The cost of a call in a session's budget. Without a price, only its tokens. */
 export function amountsOf(count: TokenCount, modelId: string, prices: PriceTable | undefined): Amounts {

@@ -1,7 +1,7 @@
 /**
  * `durable`: for programs that keep `generateText`, `streamText` and agents. Model, tools and messages become
- * durable together: with durable tools only, a program that is run again asks its model again, and the model
- * requests the same charge in other words with another id.
+ * durable together. With durable tools only, a program that is run again would ask its model again, and the
+ * model would request the same charge in other words with another id.
  */
 
 import { HoldfastError } from "../../model/errors.ts";

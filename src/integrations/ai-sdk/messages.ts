@@ -65,10 +65,7 @@ export async function toModelMessages(
 
 type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
 
-interface Calls {
-  readonly byId: Map<string, ToolCallBlock>;
-  readonly failed: Set<string>;
-}
+type Calls = { readonly byId: Map<string, ToolCallBlock>; readonly failed: Set<string> };
 
 async function toModelMessage(
   { role, blocks, meta }: Message,

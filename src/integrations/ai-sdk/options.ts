@@ -18,10 +18,7 @@ export interface DurableOptions {
   readonly ignoreSystem?: boolean;
   /** US dollars per million tokens, by model id, for the session's budget. */
   readonly prices?: PriceTable;
-  /**
-   * Who approves calls of tools with `needsApproval`. `queue` (default): a person, among the session's open
-   * calls. `sdk`: the SDK's own approval requests and responses.
-   */
+  /** Calls of tools with `needsApproval` go to a person (`queue`, the default) or to the SDK (`sdk`). */
   readonly approvals?: "queue" | "sdk";
 }
 

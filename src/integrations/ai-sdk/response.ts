@@ -165,8 +165,7 @@ const ACTIONABLE = new Set(["tool-call", "tool-result", "tool-approval-request"]
 
 /**
  * Buffers a stream on its way from the provider to the SDK. Text and reasoning pass through. The first part
- * that the SDK could act on, and every part after it, wait until the whole response is durable: no tool
- * starts on an answer that a crash would take away.
+ * that the SDK could act on, and every later part, wait until the whole response is durable.
  *
  *     passing ──tool call, tool result, approval──▶ buffering
  *     either ──finish──▶ recorded ──▶ the buffered parts, with the stored ids, and the finish
@@ -305,10 +304,7 @@ export class StreamedResponse {
 }
 
 /** `index`: the number of its call among those to which the provider gave the same id. */
-interface BufferedPart {
-  readonly part: StreamPart;
-  readonly index: number | null;
-}
+type BufferedPart = { readonly part: StreamPart; readonly index: number | null };
 
 /** Numbers calls that share an id: some providers give one id to several calls of an answer. */
 class CallIndexes {

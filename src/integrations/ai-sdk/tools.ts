@@ -61,12 +61,11 @@ export function durableTools<Tools extends ToolSet>(
   declarations: ToolDeclarations<Tools>,
   context: DurableContext,
 ): Tools {
-  for (const name of Object.keys(declarations)) {
-    if (!Object.hasOwn(tools, name)) {
-      throw new HoldfastError("INPUT_INVALID", `tool ${name} is declared and does not exist`, {
-        hint: `The tools are: ${Object.keys(tools).join(", ")}.`,
-      });
-    }
+  const unknown = Object.keys(declarations).find((name) => !Object.hasOwn(tools, name));
+  if (unknown !== undefined) {
+    throw new HoldfastError("INPUT_INVALID", `tool ${unknown} is declared and does not exist`, {
+      hint: `The tools are: ${Object.keys(tools).join(", ")}.`,
+    });
   }
   const made = Object.entries(tools).map(([name, tool]) => {
     const declaration = (declarations[name] ?? {}) as ToolDeclaration;
@@ -136,7 +135,10 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
   const callId = options.toolCallId;
   const known = stateOf(turns).calls.get(callId);
   // A call with an outcome needs no approval any more. One without still does: it may never have started.
-  const approval = known && !isOpen(known.status) ? null : await approvalOf(run, context);
+  const { needsApproval = false } =
+    (known && !isOpen(known.status)) || context.options.approvals === "sdk" ? {} : tool;
+  const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : needsApproval;
+  const approval = approvalReason(run.name, isNeeded);
   return turns.call({
     tool: ledgerTool({
       name: run.name,
@@ -152,7 +154,10 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
     signal: options.abortSignal,
     approval,
     render: async (value) => {
-      const output = await renderedOutput(tool, { ...options, input, output: value }, context);
+      if (!tool.toModelOutput) return null;
+      // After an error the transcript gets the result as it is: the effect is on record, so the tool has not
+      // failed. The SDK calls `toModelOutput` again in a moment, and ends the run with its error.
+      const output = await modelOutput(tool, { ...options, input, output: value }, context).catch(() => null);
       if (!output) return null;
       const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
       const { content, isError, meta } = await resultBlock(part, artifacts);
@@ -167,16 +172,6 @@ async function lastOf(result: unknown): Promise<unknown> {
   let last: unknown;
   for await (const each of result as AsyncIterable<unknown>) last = each;
   return last;
-}
-
-async function approvalOf(
-  { name, tool, input, options }: ToolRun,
-  context: DurableContext,
-): Promise<string | null> {
-  const { needsApproval } = tool;
-  if (context.options.approvals === "sdk" || !needsApproval) return null;
-  const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : true;
-  return approvalReason(name, isNeeded);
 }
 
 /**
@@ -210,23 +205,8 @@ function asksFor(block: Block, callId: string): block is ToolCallBlock {
   return block.kind === "tool_call" && block.id === callId;
 }
 
-function stateOf(turns: RecordedTurns): SessionState {
-  return sessionCore(turns.session).state;
-}
-
-async function renderedOutput(
-  tool: AnyTool,
-  options: Parameters<typeof modelOutput>[1],
-  context: DurableContext,
-): Promise<Output | null> {
-  if (!tool.toModelOutput) return null;
-  try {
-    return await modelOutput(tool, options, context);
-  } catch {
-    // The effect is on record, so the tool has not failed. The transcript gets the result as it is. The SDK
-    // calls `toModelOutput` again in a moment, and ends the run with its error.
-    return null;
-  }
+function stateOf({ session }: RecordedTurns): SessionState {
+  return sessionCore(session).state;
 }
 
 /** For a repeated call the output says that the tool was not run again. */

@@ -220,12 +220,8 @@ function sourceFor(mediaType: string): { as: string; source: string; media_type:
 async function fileOf(block: FileBlock, extra: JsonObject, artifacts: Artifacts): Promise<ContentParam> {
   const { mediaType, name, artifact } = block;
   const { as: originalAs, source: originalSource, ...rest } = extra as { readonly [name: string]: Json };
-  const original = originalAs !== undefined && {
-    as: originalAs,
-    source: originalSource,
-    media_type: mediaType,
-  };
-  const form = original || sourceFor(mediaType);
+  const original = { as: originalAs, source: originalSource, media_type: mediaType };
+  const form = originalAs === undefined ? sourceFor(mediaType) : original;
   if (!form) {
     const named = name === undefined ? "" : ` ${JSON.stringify(name)}`;
     const text = `[file${named} of type ${mediaType}, not shown, stored as artifact ${artifact}]`;

@@ -18,11 +18,8 @@ import {
 type Params = Anthropic.MessageCreateParamsNonStreaming;
 
 const MAX_TOKENS = 8_192;
-
 const PAUSE_LIMIT = 8;
-
 const RETRY_AFTER_LIMIT_MS = 60_000;
-
 const NO_ARTIFACTS = noArtifacts("fromAnthropic(client, model, { artifacts: holdfast })");
 
 /** How `fromAnthropic` asks, and what an answer costs. */
@@ -122,7 +119,6 @@ async function ask(
 }
 
 const ENDED_EARLY = /^(?:stream|request) ended without/;
-
 const RETRYABLE_TYPES = new Set(["overloaded_error", "api_error", "rate_limit_error", "timeout_error"]);
 
 /** Retryable: overload, rate limits, server errors, broken connections. Waits as `retry-after` says. */

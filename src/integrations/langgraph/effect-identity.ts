@@ -25,7 +25,7 @@ export interface Caller {
 }
 
 /** LangGraph's object for a task: the same for every attempt at it, and wherever its config is passed on. */
-export interface Scratchpad {
+interface Scratchpad {
   /** The value of a resume without an interrupt id, for the first interrupt that asks. */
   nullResume?: unknown;
 }
@@ -86,14 +86,8 @@ export function nodeRun(
   const checkpoints = configurable?.["checkpoint_map"] as Readonly<Record<string, string>> | undefined;
   const scratchpad: Scratchpad | undefined = configurable?.["__pregel_scratchpad"];
   const root = checkpoints?.[""];
-  if (
-    typeof thread === "string" &&
-    typeof ns === "string" &&
-    ns !== "" &&
-    checkpoints &&
-    root &&
-    scratchpad
-  ) {
+  const isInGraph = typeof thread === "string" && typeof ns === "string" && ns !== "";
+  if (isInGraph && checkpoints && root && scratchpad) {
     const attempt = attemptOf(scratchpad, executionInfo?.nodeAttempt ?? null);
     const places = placesOf(thread, checkpoints);
     return { thread, ns, task: ns.slice(ns.lastIndexOf(":") + 1), root, places, scratchpad, attempt };

@@ -50,13 +50,11 @@ class RunProgress {
     // LangGraph saves nothing more after a refusal, so this is a new start.
     this.refusal = null;
     if (this.seen.has(checkpoint)) return;
-    if (this.durability === "sync" && source !== "input") {
-      this.startStep(checkpoint, 0);
-      return;
-    }
+    const isAwaited = this.durability === "sync" && source !== "input";
     const sends: unknown = values[TASKS];
     const triggers = Object.keys(values).filter((channel) => TRIGGERS.test(channel));
-    this.startStep(checkpoint, triggers.length + (Array.isArray(sends) ? sends.length : 0));
+    const tasks = triggers.length + (Array.isArray(sends) ? sends.length : 0);
+    this.startStep(checkpoint, isAwaited ? 0 : tasks);
   }
 
   /** `putWrites` was called: a task has finished. Throws the error of a refused `put`. */

@@ -167,11 +167,7 @@ function siblingWith(
   });
 }
 
-export interface WritesPlace {
-  readonly ns: string;
-  readonly checkpoint: string;
-  readonly task: string;
-}
+export type WritesPlace = Omit<WritesSaved, "writes">;
 
 /** Ordinary writes keep their first value; LangGraph's own (an error, an interrupt) are replaced. */
 export function draftWrites(

@@ -10,12 +10,11 @@
  *  - other objects that LangChain can load again, and LangGraph's Send
  *  - objects of any class with a `toJSON()`: its result comes back, not the object
  *
- * Refused, with the path of the value: functions, symbols and members named by symbols, objects of other
- * classes, subclasses of LangChain's messages, and values nested deeper than 200 levels or in themselves.
+ * Refused, with the path of the value: functions, symbols, objects of other classes, subclasses of
+ * LangChain's messages, and values nested deeper than 200 levels.
  *
  * A value that JSON lacks is written as a record: an object with `lc: 2`. A user's object with a member `lc`
- * is wrapped in a record of type `plain`, so data of a user or a model never turns into an object of some
- * class.
+ * is wrapped in a record of type `plain`. So data of a user never turns into an object of some class.
  */
 
 import { Document } from "@langchain/core/documents";

@@ -1,8 +1,7 @@
 /**
- * `durable`: for programs that keep the SDK's `run()`. Model, tools, input and session become durable
- * together: with durable tools only, a program that is run again asks its model again, and the model requests
- * the same charge in other words with another id. A session that got half of a run would return that half as
- * history.
+ * `durable`: for programs that keep the SDK's `run()`. Model, tools, input and session are durable together.
+ * With durable tools only, a program that is run again would ask its model again, and the model would request
+ * the same charge with another id. A session that got half of a run would return that half as history.
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";

@@ -6,10 +6,7 @@ import type { PriceTable } from "../prices.ts";
 export interface DurableOptions {
   /** US dollars per million tokens, by model id, for the session's budget. */
   readonly prices?: PriceTable;
-  /**
-   * Who approves calls of tools with `needsApproval`. `queue` (default): a person, among the session's open
-   * calls. `sdk`: the SDK's own interruptions.
-   */
+  /** Calls of tools with `needsApproval` go to a person (`queue`, the default) or to the SDK (`sdk`). */
   readonly approvals?: "queue" | "sdk";
   /**
    * Names of function tools, or `all`, that may run outside the ledger, and again after a crash: tools of an

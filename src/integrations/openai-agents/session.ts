@@ -43,17 +43,19 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   private log: Promise<Log<ItemState>> | null = null;
   private run: CurrentRun | null = null;
   // biome-ignore lint/correctness/noUnusedPrivateClassMembers: `conversationRuns` reads it.
-  private readonly runs: ConversationRuns = {
-    begin: (name, before) => {
+  private readonly runs = {
+    /** Begins a run. `before`: the number of items before it; null if unknown. */
+    begin: (name: string, before: number | null): void => {
       this.run = { name, before, hasAdded: false, added: null };
     },
-    resume: (name) => {
+    /** Continues a run that the SDK restores in the middle, from a state of its own. */
+    resume: (name: string): void => {
       this.run = { name, before: null, hasAdded: true, added: null };
     },
-    countItems: async () => (await this.load()).items.length,
-    itemsOf: async (name) =>
+    countItems: async (): Promise<number> => (await this.load()).items.length,
+    itemsOf: async (name: string): Promise<Json[]> =>
       (await this.load()).items.filter(({ run }) => run === name).map(({ item }) => item),
-    checkHistory: () => this.checkHistory(),
+    checkHistory: (): Promise<void> => this.checkHistory(),
   };
 
   constructor(holdfast: Pick<Holdfast, "journal">, id: string, owner?: Session) {
@@ -140,6 +142,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     });
   }
 
+  /** Refuses a fork without items whose parent has some: forks do not share items. */
   private async checkHistory(): Promise<void> {
     if (!this.owner || !sessionCore(this.owner).state.forked || (await this.load()).life > 0) return;
     let { parent } = await this.journal.row(streamName("session", this.id));
@@ -202,18 +205,9 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   }
 }
 
-/** For `durable`: the items of a run are added once, however often it is resumed. */
-export interface ConversationRuns {
-  /** Begins a run. `before`: the number of items before it; null if unknown. */
-  begin(name: string, before: number | null): void;
-  /** Continues a run that the SDK restores in the middle, from a state of its own. */
-  resume(name: string): void;
-  countItems(): Promise<number>;
-  itemsOf(name: string): Promise<Json[]>;
-  /** Refuses a fork without items whose parent has some: forks do not share items. */
-  checkHistory(): Promise<void>;
-}
+export type ConversationRuns = HoldfastSession["runs"];
 
+/** For `durable`: the items of a run are added once, however often it is resumed. */
 export function conversationRuns(session: HoldfastSession): ConversationRuns {
   return session["runs"];
 }
@@ -257,7 +251,7 @@ function offsetInRun(all: readonly StoredItem[], { name }: CurrentRun, [first]: 
   return (first as { role?: Json } | undefined)?.role === "user" ? 0 : mine.length;
 }
 
-/** Where stored items differ, the new ones win, unless others have added items since. */
+/** New items win over stored ones that differ, unless others have added items since. */
 function addToRun(
   all: readonly StoredItem[],
   { name }: CurrentRun,

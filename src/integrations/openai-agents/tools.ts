@@ -135,7 +135,12 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
     });
   }
   const args = ledgerArgs(call.arguments, name);
-  const approval = await approvalOf(run, context);
+  const { needsApproval = false } = context.approvals === "sdk" ? {} : run.options;
+  const isNeeded =
+    typeof needsApproval === "function"
+      ? await needsApproval(run.runContext, run.input, call.callId)
+      : needsApproval;
+  const approval = approvalReason(name, isNeeded);
   const outcome = await context.turns.call({
     tool: ledgerTool({
       name,
@@ -195,28 +200,13 @@ function storableVerify(verify: Verify): Verify {
   };
 }
 
-async function approvalOf(
-  { name, options, input, runContext, details }: ToolRun,
-  { approvals }: ToolContext,
-): Promise<string | null> {
-  const { needsApproval } = options;
-  if (approvals === "sdk" || !needsApproval) return null;
-  const isNeeded =
-    typeof needsApproval === "function"
-      ? await needsApproval(runContext, input, details?.toolCall?.callId)
-      : true;
-  return approvalReason(name, isNeeded);
-}
-
 const BYTES = ["data", "fileData"];
-
-const NESTED = ["image", "file"];
 
 /** Encodes bytes of images and files as base64, which the SDK treats alike. Other bytes stay. */
 function storable(output: unknown): unknown {
   if (Array.isArray(output)) return output.map(storable);
   if (!isRecord(output) || (output["type"] !== "image" && output["type"] !== "file")) return output;
-  const nested = NESTED.flatMap((name) => {
+  const nested = ["image", "file"].flatMap((name) => {
     const value = output[name];
     return isRecord(value) ? [[name, { ...value, ...encoded(value) }]] : [];
   });

@@ -131,10 +131,11 @@ export class RecordedCalls {
   private async runEffect(call: RecordedCall): Promise<RecordedOutcome> {
     for (;;) {
       const others = [...this.executing];
-      const outcome = await this.tracked(this.callLedger(call));
+      const running = this.callLedger(call);
+      this.executing.add(running);
+      const outcome = await running.finally(() => this.executing.delete(running));
       if (outcome.status === "waiting" && !this.state.calls.has(call.callId) && others.length > 0) {
-        // An identical call is open, so this one was not issued. When the other has ended, this one repeats
-        // it.
+        // An identical call is open, so this one was not issued. It repeats the other when that has ended.
         await Promise.allSettled(others);
         continue;
       }
@@ -152,15 +153,6 @@ export class RecordedCalls {
     const outcome = await this.session.call({ tool: effective, args, id: callId, ...(signal && { signal }) });
     if (outcome.status !== "completed") return outcome;
     return { status: "completed", value: outcome.value as Json, replayed: outcome.replayed };
-  }
-
-  private async tracked<Value>(work: Promise<Value>): Promise<Value> {
-    this.executing.add(work);
-    try {
-      return await work;
-    } finally {
-      this.executing.delete(work);
-    }
   }
 
   private async runRead(call: RecordedCall): Promise<RecordedOutcome> {
@@ -257,12 +249,12 @@ function unfinishedMessage(state: SessionState, callId: string): Message | null 
   return null;
 }
 
-function transcriptResult(state: SessionState, callId: string): ToolResultBlock | null {
-  for (let at = state.messages.length - 1; at >= 0; at--) {
-    for (const block of state.messages[at]?.blocks ?? [])
-      if (block.kind === "tool_result" && block.callId === callId) return block;
-  }
-  return null;
+function transcriptResult({ messages }: SessionState, callId: string): ToolResultBlock | undefined {
+  return messages
+    .flatMap(({ blocks }) => blocks)
+    .findLast((block) => block.kind === "tool_result" && block.callId === callId) as
+    | ToolResultBlock
+    | undefined;
 }
 
 export async function resultValue(session: Session, block: ToolResultBlock): Promise<Json> {

@@ -1,7 +1,7 @@
 /**
  * The shared half of an integration with a framework that has its own agent loop. Model answers are recorded
- * before the framework sees them, and tool calls go through the ledger. docs/guides/add-an-integration.md
- * shows how to write one with `RecordedTurns`, one handle for the model and all tools of a program:
+ * before the framework sees them, and tool calls go through the ledger. One handle, `RecordedTurns`, serves
+ * the model and all tools of a program. The guide is docs/guides/add-an-integration.md.
  *
  *  - Model: ask through `turns.ask`, or `turns.next` for a stream, and build the framework's answer from the
  *    stored message, also the first time.

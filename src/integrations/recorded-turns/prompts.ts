@@ -58,10 +58,7 @@ export function findPrompt(
   return known;
 }
 
-export interface PromptMark {
-  readonly count: number;
-  readonly digest: string;
-}
+export type PromptMark = { readonly count: number; readonly digest: string };
 
 /**
  * Decides when two prompts are the same: a chain of hashes over the prompt's items. One hash and a count are

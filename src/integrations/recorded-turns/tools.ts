@@ -48,7 +48,7 @@ interface FrameworkTool {
   readonly name: string;
   readonly description: string;
   readonly declaration: Partial<Tool>;
-  /** As the framework parsed it: `execute` and `verify` get it. */
+  /** The arguments as the framework parsed them, for `execute` and `verify`. */
   readonly input: unknown;
   /** A person has to approve the call, or the ledger has it: it is recorded even if it only reads. */
   readonly mustRecord: boolean;

@@ -101,9 +101,7 @@ export interface Turn {
   failed(): void;
 }
 
-interface Ticket {
-  readonly signal: AbortSignal | undefined;
-}
+type Ticket = Pick<Question, "signal">;
 
 const RUN_LENGTH = 200;
 
