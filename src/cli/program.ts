@@ -35,12 +35,8 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   groups.set("mcp", addMcp(program));
   addWatch(program);
   addSetup(program);
-  for (const each of [
-    program,
-    ...program.commands,
-    ...[...groups.values()].flatMap((group) => group.commands),
-  ])
-    behave(each);
+  const second = [...groups.values()].flatMap((group) => group.commands);
+  for (const each of [program, ...program.commands, ...second]) behave(each);
   (program.commands as Parser[]).sort((a, b) => rankOf(a.name()) - rankOf(b.name()));
   refuseUnknown(argv, program);
   await program.parseAsync([...argv], { from: "user" });

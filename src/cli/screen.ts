@@ -68,6 +68,11 @@ export function print(text: string): Promise<void> {
   });
 }
 
+/** Lines of a page; empty ones are left out. */
+export function linesOf(lines: readonly string[]): string {
+  return lines.map((line) => (line === "" ? "" : `${line}\n`)).join("");
+}
+
 /** Formats an answer: exact JSON, or a page without control characters from data. */
 export function formatAnswer<Data>(
   asJson: unknown,

@@ -3,7 +3,7 @@
 import { shellWord } from "../model/stream/index.ts";
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./goal-pages.ts";
-import { addStoreOption, commandToPaste, type Screen, table, truncate } from "./screen.ts";
+import { addStoreOption, commandToPaste, linesOf, type Screen, table, truncate } from "./screen.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
 type ShownCall = ResultOf<"session show">["calls"][number];
@@ -65,21 +65,19 @@ export function sessionPage(session: ResultOf<"session show">, screen: Screen): 
     spent.length === 0 ? "" : `spent ${spent.join(", ")}`,
     ...(plan?.steps.map(({ id, status, description }) => `  ${id} ${status}: ${description}`) ?? []),
   ];
-  const calls = session.calls.length === 0 ? "" : `\n${callTable(session.calls, screen)}`;
-  return `${lines.filter(Boolean).join("\n")}\n${calls}`;
+  return linesOf(lines) + (session.calls.length === 0 ? "" : `\n${callTable(session.calls, screen)}`);
 }
 
 export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string {
   const { session, from, version, effects, laterEffects } = fork;
-  const lines = [
+  return linesOf([
     `${session} forked from ${from} at version ${version}`,
     ...laterEffects.map(({ callId, tool, status }) => {
       const known = status === "completed" ? "happened later" : "may have happened";
       return `! ${tool} ${callId} ${known} in ${from}: the fork may do it again`;
     }),
     effects === "on" ? "" : effectsOff(session, screen),
-  ];
-  return `${lines.filter(Boolean).join("\n")}\n`;
+  ]);
 }
 
 function effectsOff(session: string, screen: Screen): string {
@@ -120,7 +118,7 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
     const after = diff.spent.after[unit] ?? 0;
     return `spent ${diff.spent.before[unit] ?? 0} → ${after} ${unitOf(after, unit)}`;
   });
-  const lines = [
+  return linesOf([
     paint.bold(`${diff.session} ${diff.before} → ${diff.after}`),
     ...diff.removed.map((each) => paint.red(line("-", each))),
     ...diff.changed.flatMap(({ before, after }) => [
@@ -131,8 +129,7 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
     ...steps,
     ...spent,
     paint.dim(`${plural(diff.same, "message")} unchanged`),
-  ];
-  return `${lines.filter(Boolean).join("\n")}\n`;
+  ]);
 }
 
 /** How a call got its outcome. For a completed call, an earlier doubt no longer matters. */
@@ -235,7 +232,7 @@ export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"res
 
 export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">, { paint }: Screen): string {
   const changed = files.filter(({ verdict }) => verdict !== "OK");
-  const lines = [
+  return linesOf([
     ...problems.map(({ invariant, where, what }) => `${paint.red("!")} ${invariant} ${where}: ${what}`),
     ...changed.map(({ goal, path, verdict, why }) => {
       const state = `${statusWord(verdict, paint)}${why ? ` (${why})` : ""}`;
@@ -243,8 +240,7 @@ export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">
     }),
     ...notTakenIn.map((each) => `${paint.yellow("!")} not merged: ${each}`),
     ok ? paint.green(`ok, ${plural(files.length, "recorded file")} unchanged`) : "",
-  ];
-  return `${lines.filter(Boolean).join("\n")}\n`;
+  ]);
 }
 
 export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
@@ -282,37 +278,33 @@ export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string 
   const { dryRun, removed, hidden, spared, artifacts } = report;
   const verb = dryRun ? "would remove" : "removed";
   const gone = [...removed, ...hidden];
-  const lines = [
+  return linesOf([
     `${verb} ${plural(gone.length, "session")}${gone.length === 0 ? "" : `: ${someOf(gone)}`}`,
     ...spared.map(({ id, why }) => `kept ${id}: ${WHY_KEPT[why]}`),
     artifacts === 0 ? "" : `removed ${plural(artifacts, "artifact")} that nothing refers to`,
     dryRun ? paint.dim("nothing was removed") : "",
-  ];
-  return `${lines.filter(Boolean).join("\n")}\n`;
+  ]);
 }
 
 export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate">): string {
   const verb = dryRun ? "would migrate" : "migrated";
-  const lines = [
+  return linesOf([
     store ? `${verb} ${address}` : `${address} is up to date`,
     ...files.map(({ file, from, to, backup }) => {
       const kept = backup === null ? "" : `; backup: ${backup}`;
       return `${verb} ${file} from version ${from} to ${to}${kept}`;
     }),
-  ];
-  return `${lines.join("\n")}\n`;
+  ]);
 }
 
 export function exportPage(report: ResultOf<"export">): string {
   const { file, streams, writes, left, damaged, supervisorNotes } = report;
-  return [
+  return linesOf([
     `${file}: ${streams} goals and sessions, ${writes} writes`,
     ...damaged.map(({ stream, why }) => `! left out, damaged: ${stream} (${why})`),
     ...left.map((each) => `! left out: ${each}`),
-    ...(supervisorNotes === 0
-      ? []
-      : [`left out ${plural(supervisorNotes, "supervisor record")}, which a supervisor creates again`]),
-  ]
-    .map((each) => `${each}\n`)
-    .join("");
+    supervisorNotes === 0
+      ? ""
+      : `left out ${plural(supervisorNotes, "supervisor record")}, which a supervisor creates again`,
+  ]);
 }

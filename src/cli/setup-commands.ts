@@ -4,7 +4,7 @@ import { join, relative } from "node:path";
 import type { ResultOf } from "../operations/index.ts";
 import { type Command, command, list, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
-import { commandToPaste, EXIT, type Screen } from "./screen.ts";
+import { commandToPaste, EXIT, linesOf, type Screen } from "./screen.ts";
 
 export const setupCommands: readonly Command[] = [
   command("init", "create the store and .planning/, wire coding agents", {
@@ -90,7 +90,7 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
     ...result.files
       .filter(({ change }) => change !== "same")
       .map(({ path, change }) => `${change} ${fromHere(result, path)}`),
-  ].filter(Boolean);
+  ];
   const next = result.created
     ? `create a goal: ${commandToPaste(screen, `${result.command} goal new <name> "what to achieve"`)}\n`
     : "";
@@ -98,7 +98,7 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
     result.mode === "made" && result.agents.length > 0
       ? `test the wiring: ${commandToPaste(screen, `${result.command} init --check`)}\n`
       : "";
-  return `${lines.map((line) => `${line}\n`).join("")}${notes(result)}${proof}${next}`;
+  return `${linesOf(lines)}${notes(result)}${proof}${next}`;
 }
 
 /** A path relative to the working directory, so that it can be opened. Text after the path stays. */

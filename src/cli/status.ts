@@ -24,7 +24,15 @@ import {
 import type { Store } from "../store.ts";
 import { goalOption } from "./command.ts";
 import { reportWarning } from "./failure.ts";
-import { commandToPaste, formatAnswer, openScreen, type Paint, print, type Screen } from "./screen.ts";
+import {
+  commandToPaste,
+  formatAnswer,
+  linesOf,
+  openScreen,
+  type Paint,
+  print,
+  type Screen,
+} from "./screen.ts";
 
 const CELLS = 10;
 
@@ -32,16 +40,15 @@ export function statusPage(status: Status, screen: Screen): string {
   const { paint, store = "" } = screen;
   const notice = sealNotice(status);
   const isListed = status.needs.some(({ command }) => command === status.next.command);
-  const lines = [
-    ...(notice === null ? [] : [`${mark(paint)} ${notice}`]),
+  return linesOf([
+    notice === null ? "" : `${mark(paint)} ${notice}`,
     ...status.notTakenIn.map((each) => `${mark(paint)} not merged: ${each}`),
     ...needLines(status.needs, screen),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
-    ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list${store}`)] : []),
+    status.otherGoals > 0 ? paint.dim(`${status.otherGoals} more: holdfast goal list${store}`) : "",
     ...sessionLine(status.sessions),
-    ...(isListed ? [] : [`next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`]),
-  ];
-  return lines.map((line) => `${line}\n`).join("");
+    isListed ? "" : `next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`,
+  ]);
 }
 
 export function statusData(status: Status, { store = "" }: Screen): Status {

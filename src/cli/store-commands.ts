@@ -2,7 +2,7 @@
 
 import { type Command, command, duration, goalOption, json, type Options, wholeNumber } from "./command.ts";
 import { Misuse } from "./failure.ts";
-import { commandToPaste, EXIT } from "./screen.ts";
+import { commandToPaste, EXIT, linesOf } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusData, statusPage } from "./status.ts";
 
@@ -138,7 +138,7 @@ export const storeCommands: readonly Command[] = [
       await superviseUntilStopped(options, args as readonly string[]);
     },
     page: ({ crashed, reset, open, errors, removed }, screen) =>
-      [
+      linesOf([
         ...crashed.map((session) => `crashed: session ${session}`),
         ...reset.map(({ goal, task }) => `released: ${task} of ${goal}`),
         ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
@@ -150,10 +150,7 @@ export const storeCommands: readonly Command[] = [
         crashed.length + reset.length + open.length + errors.length + removed.length === 0
           ? "nothing to clean up"
           : "",
-      ]
-        .filter(Boolean)
-        .map((each) => `${each}\n`)
-        .join(""),
+      ]),
   }),
   command("copy", "move everything into another store", {
     args: [
@@ -189,7 +186,7 @@ export const storeCommands: readonly Command[] = [
   command("rebuild", "write a goal's files from its log", {
     options: [["--folder <path>", "their folder (default .planning)"]],
     page: ({ goal, folder, edits, ahead, merged }) =>
-      [
+      linesOf([
         `${folder} shows ${goal}`,
         ...merged.map((each) => `! ${each}`),
         ...edits.flatMap(({ file, taken, left, beside }) => [
@@ -197,9 +194,7 @@ export const storeCommands: readonly Command[] = [
           ...left.map((each) => `! not applied from ${file}: ${each}; the text is kept in ${beside}`),
         ]),
         ...ahead.map((file) => `! ${file} is newer than this store and was not changed`),
-      ]
-        .map((line) => `${line}\n`)
-        .join(""),
+      ]),
   }),
 ];
 

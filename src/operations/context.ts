@@ -13,7 +13,7 @@ import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { readSeal, sealWarning } from "./moved-store.ts";
-import { followWrites, showsAnother, syncPlanningFolder } from "./planning-folder.ts";
+import { showsAnother, syncPlanningFolder } from "./planning-folder.ts";
 import { findStore, isRemote, requireStore, restoreFromRepository, type StorePlace } from "./store-place.ts";
 import { type EventMerge, mergeNewEvents, unparsedEdits } from "./unmerged-changes.ts";
 
@@ -129,8 +129,8 @@ export class Context {
     if (failure !== null) throw failure;
     try {
       const goal = await this.openNamed(holdfast, name, { by: this.by, root: this.place.root });
-      const eventFiles = this.merge?.names ?? null;
-      if (this.followsFolder()) await followWrites(goal, this.place.root, { eventFiles });
+      const options = { first: "if edited", eventFiles: this.merge?.names ?? null } as const;
+      if (this.followsFolder()) await syncPlanningFolder(goal, this.place.root, options);
       return goal;
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;

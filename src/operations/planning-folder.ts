@@ -23,28 +23,20 @@ import type { GoalFolder, ProjectOptions } from "../projections/index.ts";
 import { PLANNING } from "./store-place.ts";
 import { oneLineError } from "./unmerged-changes.ts";
 
-export interface SyncOptions {
+interface SyncOptions {
+  /** `if edited`: before the next write, only if a person or git wrote in the folder. */
+  readonly first?: "now" | "if edited";
   /** Called with the other goal if the folder keeps showing that one. */
   readonly onOtherGoal?: (other: string) => void;
   /** The event files that this command has merged, so that the sync need not look for them again. */
   readonly eventFiles?: readonly string[] | null;
 }
 
-/** Syncs the folder now, and after every write through this handle. */
-export function syncPlanningFolder(goal: Goal, root: string, options: SyncOptions = {}): Promise<void> {
-  return keepInStep(goal, root, options, "now");
-}
-
-/** Syncs the folder after every write through this handle, and now only if a person or git wrote in it. */
-export function followWrites(goal: Goal, root: string, options: SyncOptions = {}): Promise<void> {
-  return keepInStep(goal, root, options, "if edited");
-}
-
-async function keepInStep(
+/** Syncs the folder, now and after every write through this handle. */
+export async function syncPlanningFolder(
   goal: Goal,
   root: string,
-  { onOtherGoal = () => undefined, eventFiles = null }: SyncOptions,
-  first: "now" | "if edited",
+  { first = "now", onOtherGoal = () => undefined, eventFiles = null }: SyncOptions = {},
 ): Promise<void> {
   const folder = join(root, PLANNING);
   if (!existsSync(folder)) return;

@@ -69,13 +69,8 @@ const file = z.strictObject({
   diff: text.nullable(),
 });
 
-const proof = z.strictObject({
-  agent: z.enum(AGENTS),
-  what: text,
-  ok: z.boolean(),
-  detail: text,
-  ms: z.int().nullable(),
-});
+const agent = z.enum(AGENTS);
+const proof = z.strictObject({ agent, what: text, ok: z.boolean(), detail: text, ms: z.int().nullable() });
 
 const result = z.strictObject({
   mode: z.enum(["made", "planned", "removed", "checked"]),
@@ -94,12 +89,16 @@ const result = z.strictObject({
 
 type Result = z.input<typeof result>;
 
-interface Init {
-  readonly agents?: string | undefined;
-  readonly command?: string | undefined;
-  readonly dryRun?: boolean | undefined;
-  readonly remove?: boolean | undefined;
-}
+const initInput = z.strictObject({
+  /** `claude,codex`, `all` or `none`; by default all, or none if a store is named. */
+  agents: text.optional(),
+  /** The command with which agents start Holdfast; detected unless given. */
+  command: text.optional(),
+  dryRun: z.boolean().optional(),
+  remove: z.boolean().optional(),
+  check: z.boolean().optional(),
+});
+type Init = z.output<typeof initInput>;
 
 interface Plan {
   readonly agents: readonly AgentName[];
@@ -154,21 +153,15 @@ async function make(context: Context, planned: Plan): Promise<Result> {
   }
   const isNew = planned.files.some(({ before, after }) => before !== after);
   const afterwards = isNew ? planned.agents.map((agent) => AGENT_TABLE[agent].afterwards) : [];
-  return {
-    ...base(planned, "made"),
-    address,
-    created,
-    notes: [...planned.notes, ...afterwards],
-  };
+  return { ...base(planned, "made"), address, created, notes: [...planned.notes, ...afterwards] };
 }
 
 function remove(context: Context, planned: Plan): Result {
   const { root, home } = context.place;
   placeAll(root, planned.files);
   planned.records.save(planned.files, "removed");
-  const planning = join(root, PLANNING);
   try {
-    rmdirSync(planning);
+    rmdirSync(join(root, PLANNING));
   } catch (error) {
     // It does not exist, or holds the files of goals, which stay.
     if (!["ENOENT", "ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
@@ -225,15 +218,7 @@ async function check(context: Context, { agents: named, command }: Init): Promis
 export const initOperations = [
   mutation("init", "Create the store and .planning/, and wire this project's coding agents", {
     who: "person",
-    input: z.strictObject({
-      /** `claude,codex`, `all` or `none`; by default all, or none if a store is named. */
-      agents: text.optional(),
-      /** The command with which agents start Holdfast; detected unless given. */
-      command: text.optional(),
-      dryRun: z.boolean().optional(),
-      remove: z.boolean().optional(),
-      check: z.boolean().optional(),
-    }),
+    input: initInput,
     result,
     async run(context, input) {
       if (input.check) return check(context, input);

@@ -202,21 +202,16 @@ function sum(numbers: readonly number[]): number {
 }
 
 function goalNeeds(goal: GoalStatus, flag: string): Need[] {
-  const needs: Need[] = [];
-  if (goal.stale) needs.push({ what: `${goal.goal} is stale`, command: `holdfast resume --force${flag}` });
-  if (goal.status === "blocked")
-    needs.push({ what: `every task of ${goal.goal} is blocked`, command: `holdfast blockers${flag}` });
-  if (goal.submitted > 0)
-    needs.push({
-      what: `${goal.submitted} of ${goal.goal} to verify`,
-      command: `holdfast task list --status submitted${flag}`,
-    });
-  if (goal.failed > 0)
-    needs.push({
-      what: `${goal.failed} failed in ${goal.goal}`,
-      command: `holdfast task list --status failed${flag}`,
-    });
-  return needs;
+  const { goal: id, submitted, failed } = goal;
+  const needs: readonly (readonly [isNeeded: boolean, what: string, command: string])[] = [
+    [goal.stale, `${id} is stale`, "resume --force"],
+    [goal.status === "blocked", `every task of ${id} is blocked`, "blockers"],
+    [submitted > 0, `${submitted} of ${id} to verify`, "task list --status submitted"],
+    [failed > 0, `${failed} failed in ${id}`, "task list --status failed"],
+  ];
+  return needs.flatMap(([isNeeded, what, command]) =>
+    isNeeded ? [{ what, command: `holdfast ${command}${flag}` }] : [],
+  );
 }
 
 async function blockerNeeds(
