@@ -51,20 +51,12 @@ function describe(error: unknown) {
 }
 
 const MISUSED: readonly ErrorCode[] = ["NAME_INVALID", "ARGS_NOT_JSON", "VALUE_NOT_JSON", "INPUT_INVALID"];
-const NOT_FOUND: readonly ErrorCode[] = [
-  "STORE_NOT_FOUND",
-  "STREAM_NOT_FOUND",
-  "VERSION_NOT_FOUND",
-  "CALL_NOT_FOUND",
-  "GOAL_NOT_FOUND",
-  "GOAL_ITEM_NOT_FOUND",
-];
 
 /** Errors of the store or the disk are failures. All others, including a moved store, are refusals. */
 function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
   if (code === "STORE_MOVED" || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
   if (MISUSED.includes(code)) return EXIT.misused;
-  if (NOT_FOUND.includes(code)) return EXIT.notFound;
+  if (code.endsWith("_NOT_FOUND")) return EXIT.notFound;
   return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;
 }
 

@@ -28,21 +28,15 @@ export function statusWord(status: string, { green, yellow, red, dim }: Paint): 
 }
 
 function taskTable(tasks: readonly TaskRow[], screen: Screen): string {
-  const rows = tasks.map(({ id, status, phase, by, blockedBy, title }) => [
-    id,
-    statusWord(status, screen.paint),
-    String(phase),
-    by ?? blockedBy.join(" "),
-    title,
-  ]);
+  const rows = tasks.map(({ id, status, phase, by, blockedBy, title }) => {
+    return [id, statusWord(status, screen.paint), String(phase), by ?? blockedBy.join(" "), title];
+  });
   return table(screen, ["id", "status", "phase", "who", "title"], rows, ["title", "who"]);
 }
 
 export function taskListPage({ goal, tasks, hidden }: ResultOf<"task list">, screen: Screen): string {
-  const rest =
-    hidden > 0
-      ? screen.paint.dim(`${hidden} not shown: holdfast task list --all${screen.store ?? ""}\n`)
-      : "";
+  const all = `holdfast task list --all${screen.store ?? ""}`;
+  const rest = hidden > 0 ? screen.paint.dim(`${hidden} not shown: ${all}\n`) : "";
   if (tasks.length === 0) return `${goal}: no matching tasks\n${rest}`;
   return taskTable(tasks, screen) + rest;
 }
@@ -126,27 +120,20 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
 }
 
 function historyTable(history: ResultOf<"goal show">["history"], screen: Screen): string {
-  const rows = history.map(({ session, agent, status, startedAt, workingOn, handoffReason }) => [
-    session,
-    agent,
-    statusWord(status, screen.paint),
-    ago(startedAt),
-    workingOn ?? "",
-    handoffReason ?? "",
-  ]);
+  const rows = history.map(({ session, agent, status, startedAt, workingOn, handoffReason }) => {
+    const word = statusWord(status, screen.paint);
+    return [session, agent, word, ago(startedAt), workingOn ?? "", handoffReason ?? ""];
+  });
   return table(screen, ["session", "agent", "status", "started", "task", "handed off"], rows, ["handed off"]);
 }
 
 export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): string {
   const first = 'holdfast goal new <name> "what to achieve"';
   if (goals.length === 0) return `no goals yet: ${commandToPaste(screen, first)}\n`;
-  const rows = goals.map(({ goal, status, stale, updatedAt, title }) => [
-    goal,
-    statusWord(status ?? "active", screen.paint),
-    stale ? "stale" : "",
-    ago(updatedAt),
-    title ?? "",
-  ]);
+  const rows = goals.map(({ goal, status, stale, updatedAt, title }) => {
+    const word = statusWord(status ?? "active", screen.paint);
+    return [goal, word, stale ? "stale" : "", ago(updatedAt), title ?? ""];
+  });
   return table(screen, ["goal", "status", "age", "changed", "title"], rows, ["title"]);
 }
 
@@ -197,30 +184,19 @@ export function blockerTable(blockers: readonly Blocker[], screen: Screen): stri
 }
 
 export function decisionTable(decisions: readonly Decision[], screen: Screen): string {
-  const rows = decisions.map(({ id, date, type, decision, context, reason, supersededBy }) => [
-    id,
-    date,
-    type,
-    `${decision} for ${context}`,
-    reason,
-    supersededBy ?? "",
-  ]);
-  return table(screen, ["id", "date", "type", "decision", "because", "replaced by"], rows, [
-    "decision",
-    "because",
-  ]);
+  const rows = decisions.map(({ id, date, type, decision, context, reason, supersededBy }) => {
+    return [id, date, type, `${decision} for ${context}`, reason, supersededBy ?? ""];
+  });
+  const head = ["id", "date", "type", "decision", "because", "replaced by"];
+  return table(screen, head, rows, ["decision", "because"]);
 }
 
 export function factTable(facts: ResultOf<"facts">["facts"], screen: Screen): string {
   const first = "holdfast fact <key> <value> --source <where from>";
   if (facts.length === 0) return `no facts yet: ${commandToPaste(screen, first)}\n`;
-  const rows = facts.map(({ key, value, source, by, at }) => [
-    key,
-    valueText(value),
-    source,
-    by.name,
-    ago(at),
-  ]);
+  const rows = facts.map(({ key, value, source, by, at }) => {
+    return [key, valueText(value), source, by.name, ago(at)];
+  });
   return table(screen, ["key", "value", "source", "by", "when"], rows, ["value", "source"]);
 }
 

@@ -109,10 +109,7 @@ const CONTROLS =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is searched for.
   /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
-/**
- * Escapes control characters in all strings of `data`: a terminal would obey those that an agent wrote. A
- * page is made from the result, so that its own colours stay.
- */
+/** Escapes control characters in all strings of `data`: a terminal would obey those that an agent wrote. */
 export function escapeControls<Data>(data: Data): Data {
   return escaped(data) as Data;
 }

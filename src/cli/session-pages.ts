@@ -244,13 +244,8 @@ export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">
 }
 
 export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
-  return {
-    ok,
-    findings: findings.map((each) => ({
-      ...each,
-      hint: each.hint === null ? null : addStoreOption(each.hint),
-    })),
-  };
+  const withStore = (hint: string | null) => (hint === null ? null : addStoreOption(hint));
+  return { ok, findings: findings.map((each) => ({ ...each, hint: withStore(each.hint) })) };
 }
 
 export function doctorPage(found: ResultOf<"doctor">, { paint }: Screen): string {

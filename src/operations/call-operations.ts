@@ -14,13 +14,8 @@ import { openCallsBelow } from "./sub-agent-calls.ts";
 
 const text = z.string();
 
-type CallView = z.input<typeof view.call>;
-
 /** `lacksTool`: the call waits only because the program that tried to settle it lacks its tool. */
-interface FoundCall {
-  readonly call: CallView;
-  readonly lacksTool: boolean;
-}
+type FoundCall = { readonly call: z.input<typeof view.call>; readonly lacksTool: boolean };
 
 /** Every call of a session. A call counts as running only while a process holds the session. */
 async function callsOf(holdfast: Holdfast, id: string): Promise<FoundCall[]> {
@@ -91,16 +86,10 @@ async function sessionsWith({ journal }: Holdfast, callId: string): Promise<stri
 }
 
 function notRetried(session: string, callId: string): HoldfastError {
-  return new HoldfastError(
-    "CALL_TRANSITION",
-    `call ${callId}: cannot be retried, session ${session} is cancelled`,
-    {
-      hint:
-        "Resolve it as landed or failed. To retry it, let the agent reopen the session first: " +
-        "session.reopen().",
-      data: { session, callId },
-    },
-  );
+  const message = `call ${callId}: cannot be retried, session ${session} is cancelled`;
+  const retry = "To retry it, let the agent reopen the session first: session.reopen().";
+  const hint = `Resolve it as landed or failed. ${retry}`;
+  return new HoldfastError("CALL_TRANSITION", message, { hint, data: { session, callId } });
 }
 
 export const callOperations = [

@@ -1,8 +1,6 @@
 /**
- * One agent stops, another continues: `handoff` and `resume`.
- *
- * `resume` checks first. If the goal is stale or recorded files have changed, it reports that and starts no
- * session; the caller looks, then passes `force`.
+ * `handoff` and `resume`: one agent stops, another continues. If the goal is stale or recorded files have
+ * changed, `resume` reports that and starts no session; the caller looks, then passes `force`.
  */
 
 import * as z from "zod";
@@ -37,14 +35,11 @@ function activeSession(handle: Goal, named: string | undefined, caller: string):
   const question = isNotOwn ? `${caller} has no active session.` : "which session?";
   const what = named === undefined ? question : `goal ${handle.id}: there is no session ${named}.`;
   const guess = named === undefined ? "" : didYouMean(named, history.keys());
-  throw new HoldfastError(
-    "GOAL_ITEM_NOT_FOUND",
-    `${what} ${ids.length} active: ${ids.join(", ") || "none"}`,
-    {
-      hint: `${guess}Name the session (--session), or start one: holdfast resume`,
-      data: { goal: handle.id, active: ids },
-    },
-  );
+  const found = `${ids.length} active: ${ids.join(", ") || "none"}`;
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `${what} ${found}`, {
+    hint: `${guess}Name the session (--session), or start one: holdfast resume`,
+    data: { goal: handle.id, active: ids },
+  });
 }
 
 export const handoffOperations = [

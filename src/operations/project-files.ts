@@ -32,15 +32,11 @@ export function recordedFile(who: Caller, { path: typed, act }: NamedFile): Name
     throw refused(path, "is not a file of the project's work", `Leave out files in ${MANAGED.join("/, ")}/.`);
   }
   const stats = statSync(join(root, path), { throwIfNoEntry: false });
-  if (stats && act === "deleted") {
-    const hint = "Delete it first, or leave out --deleted.";
-    throw refused(path, "still exists", hint);
-  }
+  if (stats && act === "deleted")
+    throw refused(path, "still exists", "Delete it first, or leave out --deleted.");
   if (stats?.isDirectory()) throw refused(path, "is a folder", "Name the files in it.");
-  if (!stats && act !== "deleted") {
-    const hint = "Check the name. If it was deleted on purpose, pass --deleted.";
-    throw refused(path, null, hint);
-  }
+  if (!stats && act !== "deleted")
+    throw refused(path, null, "Check the name. If it was deleted on purpose, pass --deleted.");
   return { path, act };
 }
 

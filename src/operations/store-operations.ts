@@ -54,10 +54,7 @@ export const superviseOperations = [
       const holdfast = await context.holdfast();
       const { journal } = holdfast;
       const name = context.by.name;
-      const report = await superviseOnce(journal, {
-        name,
-        ...(staleAfterMs !== undefined && { staleAfterMs }),
-      });
+      const report = await superviseOnce(journal, { name, ...definedFields({ staleAfterMs }) });
       // With nothing to clean up, a moved store would look healthy.
       await context.warnIfMoved();
       return {
@@ -154,12 +151,8 @@ async function isOldFormat(address: string | undefined): Promise<boolean> {
   }
 }
 
-interface MigratedFile {
-  file: string;
-  from: number;
-  to: number;
-  backup: string | null;
-}
+const migrated = z.strictObject({ file: text, from: z.int(), to: z.int(), backup: text.nullable() });
+type MigratedFile = z.input<typeof migrated>;
 
 async function migrateFiles(context: Context, dryRun: boolean): Promise<MigratedFile[]> {
   const planning = join(context.place.root, PLANNING);
@@ -203,7 +196,7 @@ export const storeOperations = [
       dryRun: z.boolean(),
       /** Whether the store was, or would be, changed. */
       store: z.boolean(),
-      files: z.array(z.strictObject({ file: text, from: z.int(), to: z.int(), backup: text.nullable() })),
+      files: z.array(migrated),
     }),
     async run(context, { dryRun = false }) {
       requireStore(context.place);

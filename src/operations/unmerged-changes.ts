@@ -1,10 +1,7 @@
 /**
  * Changes in `.planning/` that the store does not have yet: event files that git brought, and edits that
- * could not be parsed. Every command asks before it answers about goals, so that no answer is outdated after
- * a pull.
- *
- * A store that the caller named is not tied to the folder: opening a goal in it merges that goal's event
- * files only.
+ * could not be parsed. Every command asks before it answers about goals. A store that the caller named is not
+ * tied to the folder: opening a goal in it merges that goal's event files only.
  *
  * `status` and hooks load this file, so everything heavy is imported where it is used.
  */

@@ -1,13 +1,11 @@
 /**
  * Exports a store into one file, also while others write to it: each stream as it is when its turn comes.
  *
- * Keys are listed before the streams, so that each belongs to a write in the file or to an earlier
- * generation. Removed streams are listed after them, so that a stream that is removed during the export is in
- * the file once.
+ * Keys are listed before the streams, so that each belongs to a write in the file or to an earlier generation.
+ * Removed streams come after them, so that a stream that is removed during the export is in the file once.
  *
- * A stream with a damaged record is left out completely, and so are its forks; the report names them. Keys of
- * a damaged session are exported as those of a removed one: what was to happen once, ever, does not happen
- * again.
+ * A stream with a damaged record is left out, and so are its forks; the report names them. Keys of a damaged
+ * session are exported as those of a removed one: what was to happen once does not happen again.
  */
 
 import { createHash } from "node:crypto";

@@ -1,6 +1,5 @@
 /**
- * The portable file: a store's content in one file that any other store can import. It consists of lines of
- * JSON, the last of them a checksum of all before it.
+ * The portable file: a store's content as lines of JSON, the last of them a checksum of all before it.
  *
  *     header · (artifact …) (stream · write … · ends) … · gone … · end
  *
@@ -14,10 +13,8 @@
  *
  * A payload or artifact is split into pieces, one line each, so that no line is long.
  *
- * Why not `dump` and `restore`, which `copy` uses? A copy moves all rows of a sealed store into an empty one,
- * byte for byte. An export reads a store that others write to; it skips damaged streams and names them. An
- * import adds to a store that is in use and may already hold a part of the file. Dumped rows can do neither,
- * and `test/operations/portable-file.test.ts` demands both.
+ * `dump` and `restore`, which `copy` uses, need a sealed store and an empty one. An export reads a store that
+ * others write to and skips damaged streams; an import adds to a store that may hold a part of the file.
  */
 
 import { createHash } from "node:crypto";
@@ -285,10 +282,7 @@ function unusable(
   why: string,
   hint = "Nothing was written. Export it again from the original store.",
 ): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${why}`, {
-    hint,
-    data: { file },
-  });
+  return new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${why}`, { hint, data: { file } });
 }
 
 /** Folds a stream's writes one by one, to derive the facets, items and keys of each. */
@@ -323,9 +317,8 @@ export class Fold {
       });
     }
     const change = this.kind.facets?.(this.state, events, write.first) ?? {};
-    events.forEach((event, index) => {
+    for (const [index, event] of events.entries())
       applyEvent(this.kind, this.state, event, write.first + index);
-    });
     return change;
   }
 }

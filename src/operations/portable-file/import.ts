@@ -37,9 +37,7 @@ import {
   type StreamLine,
 } from "./format.ts";
 
-export interface ImportReport extends PortableReport {
-  readonly added: number;
-}
+type ImportReport = PortableReport & { readonly added: number };
 
 /** Removed sessions are created this many at a time: the store syncs them together. */
 const AT_ONCE = 32;
@@ -147,11 +145,7 @@ interface StreamPlan {
 }
 
 /** Generations that the store must live through before the stream's own. */
-interface GenerationGap {
-  readonly from: number;
-  readonly to: number;
-  readonly keys: readonly KeyAt[];
-}
+type GenerationGap = { readonly from: number; readonly to: number; readonly keys: readonly KeyAt[] };
 
 const PAGE = 200;
 /** The seq of keys from other generations: no stream has a call there that could seem to own them. */
