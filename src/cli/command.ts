@@ -156,7 +156,6 @@ export function json(name: string, typed: Value): unknown {
   }
 }
 
-/** Parses `express: too old`. */
 function alternative(name: string, typed: string): { option: string; whyNot: string } {
   const at = typed.indexOf(":");
   if (at > 0 && typed.slice(at + 1).trim() !== "") {

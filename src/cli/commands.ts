@@ -13,7 +13,6 @@ export const COMMANDS: readonly Command[] = [
   ...noteCommands,
 ];
 
-/** Commands of several words, by the first. */
 export const GROUPS: Readonly<Record<string, string>> = {
   goal: "create, show and list goals",
   task: "plan, claim and submit tasks",

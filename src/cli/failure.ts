@@ -6,7 +6,6 @@ import { type ErrorCode, type HoldfastError, isHoldfastError } from "../model/er
 import { withTypedCommands } from "../wiring/index.ts";
 import { addStoreOption, EXIT, envelope, escapeControls } from "./screen.ts";
 
-/** A command line that makes no sense. */
 export class Misuse extends Error {
   readonly hint: string;
   readonly exit: number;

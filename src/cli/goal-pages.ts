@@ -13,7 +13,6 @@ export function ago(time: string): string {
   return `${age(Math.max(0, Date.now() - Date.parse(time)))} ago`;
 }
 
-/** One labelled line per field; empty fields are left out. */
 function fields(rows: readonly (readonly [string, string | null])[], paint: Paint): string {
   const filled = rows.filter(([, text]) => text);
   const width = Math.max(0, ...filled.map(([label]) => label.length));

@@ -51,7 +51,6 @@ function actorFrom({ by, role = process.env["HOLDFAST_ROLE"] ?? "human" }: Optio
   return { name: String(by ?? process.env["HOLDFAST_BY"] ?? userName()), role: role as GoalRole };
 }
 
-/** The name and reason of a person's decision: asked for on a terminal, required elsewhere. */
 async function askForReason(words: string, { by, why }: Options): Promise<{ by: string; why: string }> {
   const canAsk = process.stdin.isTTY === true && process.stdout.isTTY === true;
   const name = by ?? (canAsk ? userName() : undefined);

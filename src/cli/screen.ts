@@ -4,7 +4,6 @@ import { stripVTControlCharacters } from "node:util";
 import { shellWord } from "../model/stream/index.ts";
 import { ON_A_STORE, withTypedCommands } from "../wiring/index.ts";
 
-/** Exit codes. `docs/cli.md` has the same table. */
 export const EXIT = {
   done: 0,
   failed: 1,
@@ -68,7 +67,6 @@ export function print(text: string): Promise<void> {
   });
 }
 
-/** Lines of a page; empty ones are left out. */
 export function linesOf(lines: readonly string[]): string {
   return lines.map((line) => (line === "" ? "" : `${line}\n`)).join("");
 }

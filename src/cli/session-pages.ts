@@ -16,7 +16,6 @@ function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** `1 turn`, `2 turns`. */
 function unitOf(count: number | undefined, unit: string): string {
   return count === 1 ? unit.replace(/s$/, "") : unit;
 }

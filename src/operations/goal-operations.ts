@@ -216,7 +216,6 @@ export const goalOperations = [
       goal,
       tokens: z.int().optional(),
       task: text.optional(),
-      /** The reader's own session, which the briefing leaves out. */
       session: text.optional(),
     }),
     result: z.strictObject({
@@ -257,7 +256,6 @@ export const goalOperations = [
       goal: text,
       position,
       progress,
-      /** Unfinished tasks of the old phase. They stay in it. */
       left: z.array(view.taskRow),
       /** The old phase, if it had no task and so counts as complete now. */
       closed: z.strictObject({ number: z.int(), name: text }).nullable(),

@@ -29,7 +29,6 @@ export const taskRow = z.strictObject({
   status: plan.status,
   phase: plan.phase,
   wave: plan.wave,
-  /** The holder of the claim, while the task is in progress. */
   by: text.nullable(),
   blockedBy: plan.blockedBy,
 });

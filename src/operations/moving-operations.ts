@@ -75,7 +75,6 @@ type CopyResult = z.input<typeof copyResult>;
 
 const copyResult = z.strictObject({
   from: text,
-  /** Null if there was no copy to abandon. */
   to: text.nullable(),
   rows: z.record(text, z.int()),
   /** How programs find the new store; after abandoning a copy, what is left of it. */

@@ -26,7 +26,6 @@ import { oneLineError } from "./unmerged-changes.ts";
 interface SyncOptions {
   /** `if edited`: before the next write, only if a person or git wrote in the folder. */
   readonly first?: "now" | "if edited";
-  /** Called with the other goal if the folder keeps showing that one. */
   readonly onOtherGoal?: (other: string) => void;
   /** The event files that this command has merged, so that the sync need not look for them again. */
   readonly eventFiles?: readonly string[] | null;

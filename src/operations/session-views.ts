@@ -31,7 +31,6 @@ export const sessionRow = z.strictObject({
   updatedAt: time,
   openCalls: z.int(),
   stale: z.boolean(),
-  /** Whether a process holds its lease now. */
   running: z.boolean(),
   /** Whether the process that held it last died without releasing it. */
   crashed: z.boolean(),
@@ -62,7 +61,6 @@ export const call = z.strictObject({
   settledBy: text.nullable(),
   /** Why its outcome is unknown, or the reason that a person gave. */
   why: text.nullable(),
-  /** The last answer of the tool's `verify`. */
   verify: text.nullable(),
   error: text.nullable(),
   /** The person who allowed another attempt that is not made yet. */
@@ -71,7 +69,6 @@ export const call = z.strictObject({
   running: z.boolean(),
   /** Whether it is open and no process runs its session: a person may resolve it. */
   unattended: z.boolean(),
-  /** Whether its session was cancelled, so that it is not retried. */
   cancelled: z.boolean(),
   /** It waits for approval and has not run: `retry` lets it run, `failed` refuses it. */
   unbegun: z.boolean(),
@@ -148,7 +145,6 @@ interface LogLine {
   readonly seq: number;
   readonly at: string;
   readonly type: string;
-  /** One word for the event: `issued`, `completed`. */
   readonly word: string;
   readonly text: string;
 }

@@ -78,7 +78,6 @@ const result = z.strictObject({
   address: text.nullable(),
   created: z.boolean(),
   agents: z.array(z.enum(AGENTS)),
-  /** The command that starts Holdfast in this project. */
   command: text,
   root: text,
   files: z.array(file),

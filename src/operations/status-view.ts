@@ -45,15 +45,12 @@ export const status = z.strictObject({
   unfinishedCopy: unfinishedCopy.nullable(),
   /** Event files and edits that could not be merged, one line each. */
   notTakenIn: z.array(text),
-  /** The most urgent first. */
   needs: z.array(need),
   goals: z.array(goal),
-  /** How many goals are done or not listed. */
   otherGoals: z.int(),
   sessions: z.strictObject({
     running: z.int(),
     waiting: z.int(),
-    /** Sessions whose process died while holding them. */
     crashed: z.int(),
     idle: z.int(),
     ended: z.int(),
@@ -62,7 +59,6 @@ export const status = z.strictObject({
     /** If set, there are more sessions: the numbers cover only this many of the latest. */
     ofLatest: z.int().nullable(),
   }),
-  /** The command to type next. */
   next: need,
 });
 

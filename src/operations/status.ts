@@ -138,7 +138,6 @@ async function foldGoal(source: Source, stream: string): Promise<GoalState | nul
   }
 }
 
-/** Recent merge notes, except on tasks that are finished. */
 async function mergeNotes(
   source: Source,
   stream: string,

@@ -194,7 +194,6 @@ export const storeOperations = [
     result: z.strictObject({
       address: text,
       dryRun: z.boolean(),
-      /** Whether the store was, or would be, changed. */
       store: z.boolean(),
       files: z.array(migrated),
     }),

@@ -17,7 +17,6 @@ export interface StorePlace extends ProjectPlace {
   readonly label: string;
   /** Whether a store is there; true for a database server, which cannot be inspected from here. */
   readonly exists: boolean;
-  /** Whether a store may be there that file permissions hide from this user. */
   readonly isUnreadable: boolean;
   readonly emptyFile: string | null;
 }

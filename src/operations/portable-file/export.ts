@@ -76,7 +76,6 @@ class Export {
     return { streams, writes, artifacts: artifacts.size, left, damaged, supervisorNotes };
   }
 
-  /** Adds a fork after its parent. */
   private async add(row: StreamRow, keys: KeysByStream): Promise<void> {
     if (this.seen.has(row.stream)) return;
     if (!kindOf(row.stream)) {
@@ -173,7 +172,6 @@ class Export {
   }
 }
 
-/** Follows a stream's keys and open calls over all its writes. */
 class KeyTracker {
   private readonly fold: Fold;
   private readonly held = new Map<string, number>();
@@ -280,7 +278,6 @@ class ExportFile {
     await this.put(bytes);
   }
 
-  /** A position for `backTo`. */
   mark() {
     return { bytes: this.bytes, sum: this.sum.copy() };
   }

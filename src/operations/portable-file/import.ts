@@ -168,7 +168,6 @@ async function planImport(journal: Journal, file: string): Promise<ReadonlyMap<s
   return plan;
 }
 
-/** Compares a stream of the file with the store's, write by write. */
 class StreamComparison {
   private readonly journal: Journal;
   private readonly file: string;
