@@ -15,7 +15,7 @@ import { join } from "node:path";
 export interface CrashEverywhereOptions {
   /** The program and its arguments: `["node", "agent.js"]`. It must exit with 0 when its work is done. */
   readonly command: readonly [string, ...string[]];
-  /** The effects on the world: payments, files. Leave out times and random ids: equal effects need equal text. */
+  /** The effects on the world, such as payments. Equal effects need equal text: no times, no random ids. */
   readonly effects: () => readonly string[] | Promise<readonly string[]>;
   /** Makes a fresh world and a fresh store before every experiment. Example: `() => rmSync("state", …)`. */
   readonly setup?: () => unknown;
