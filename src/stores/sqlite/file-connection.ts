@@ -3,8 +3,8 @@
  * states).
  *
  * Every use first checks that the file at the path is still the same. Writes within one turn of the event
- * loop skip the check (`queue.ts`): they notice a replaced file at most 5 ms later. The store's id is read in the
- * first write transaction, and whenever `data_version` shows a commit of another process.
+ * loop skip the check (`queue.ts`): they notice a replaced file at most 5 ms later. The store's id is read
+ * in the first write transaction, and whenever `data_version` shows a commit of another process.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
