@@ -4,16 +4,8 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
-import {
-  abandonMove,
-  type CopyOptions,
-  type CopyReport,
-  copyStore,
-  everyStream,
-  Journal,
-  openTarget,
-  type PayloadCodec,
-} from "./journal/index.ts";
+import type { CopyOptions, CopyReport, PayloadCodec } from "./journal/index.ts";
+import { abandonMove, copyStore, everyStream, Journal, openTarget } from "./journal/index.ts";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { goalKind } from "./model/goal/index.ts";
 import { checkOptions, type OptionRule } from "./model/options.ts";
@@ -22,14 +14,8 @@ import { openStore } from "./open-store.ts";
 import { OpenCalls, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import { ReadOnlyStore } from "./stores/read-only-store.ts";
-import {
-  noteCrash,
-  type SuperviseOptions,
-  type SweepOptions,
-  type SweepReport,
-  supervise,
-  superviseOnce,
-} from "./supervisor/index.ts";
+import type { SuperviseOptions, SweepOptions, SweepReport } from "./supervisor/index.ts";
+import { noteCrash, supervise, superviseOnce } from "./supervisor/index.ts";
 
 /** Options of `open()`. The defaults suit one project on one machine. */
 export interface OpenOptions {

@@ -29,6 +29,21 @@ export function visit(path: string, text: string, visitor: VisitorObject): void 
   new Visitor(visitor).visit(parse(path, text, "ts").program);
 }
 
+/** The text of each comment. Consecutive line comments are one. */
+export function commentsIn(path: string, text: string): string[] {
+  const found: { text: string; end: number }[] = [];
+  for (const { type, value, start, end } of parse(path, text, "ts").comments) {
+    const last = found.at(-1);
+    if (type === "Line" && last && /^\n[ \t]*$/.test(text.slice(last.end, start))) {
+      last.text += `\n${value}`;
+      last.end = end;
+    } else found.push({ text: value.replace(/^\*|^[ \t]*\* ?/gm, ""), end });
+  }
+  return found.map((each) => each.text).filter((each) => !/biome-ignore|@ts-/.test(each));
+}
+
+export type { ESTree };
+
 export const textOf = (node: ESTree.Span, text: string): string => text.slice(node.start, node.end);
 
 function parse(path: string, text: string, astType: "js" | "ts"): ParseResult {

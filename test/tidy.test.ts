@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { type Named, namedIn, textOf, visit } from "./parsed-source.ts";
+import { commentsIn, type ESTree, type Named, namedIn, textOf, visit } from "./parsed-source.ts";
 
 /** Lowest first. A part imports from rows below its own, never from its own row or above. */
 const LAYERS: readonly (readonly string[])[] = [
@@ -55,6 +55,19 @@ const ENTRY_POINTS = [
 
 /** One idea per file may take this much. */
 const FILE_LINES: Readonly<Record<string, number>> = { "src/": 600, "test/": 600 };
+
+const FUNCTION_LINES = 60;
+const COLUMNS = 110;
+const SENTENCE_WORDS = 30;
+
+/** A comment sentence starts with its subject: a noun, a parameter or an identifier. */
+const BAD_OPENING = /^(What|Whatever|Whoever|Who|Whom|Whose|Somebody|Nobody|One (that|which|who)|Of|As) /;
+/** Words that stand for five different things, or for nothing. */
+const BAD_WORDS =
+  /\b(whoever|nobody|somebody|taken in|takes in|take in|is told|are told|is heard|goes on with|as good as)\b/i;
+
+/** Documents whose paths must exist. */
+const MAPS = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/invariants.md"];
 
 const CODE = /^(src|test|bench|demo|torture|examples|scripts)\/.*\.(ts|tsx|mjs|js|sql)$/;
 const KEBAB_CASE = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*$/;
@@ -199,6 +212,73 @@ const filesAreShort: Rule = (files) =>
       : [];
   });
 
+/** Lines of a function without the lines inside its template literals: SQL and printed pages may be long. */
+const functionsFitAScreen: Rule = (files) =>
+  typescriptIn(files, "src/").flatMap(([path, text]) => {
+    const lineAt = (offset: number): number => text.slice(0, offset).split("\n").length;
+    const literals: ESTree.Span[] = [];
+    const bodies: ESTree.Span[] = [];
+    const note = (list: ESTree.Span[]) => (node: ESTree.Span) => void list.push(node);
+    visit(path, text, {
+      TemplateLiteral: note(literals),
+      FunctionDeclaration: note(bodies),
+      FunctionExpression: note(bodies),
+      ArrowFunctionExpression: note(bodies),
+    });
+    const lines = ({ start, end }: ESTree.Span): number => lineAt(end) - lineAt(start);
+    return bodies.flatMap((body) => {
+      const inside = literals.filter(({ start, end }) => start >= body.start && end <= body.end);
+      const outer = inside.filter((each) => !inside.some((other) => other !== each && contains(other, each)));
+      const count = lines(body) + 1 - outer.reduce((sum, each) => sum + lines(each), 0);
+      return count > FUNCTION_LINES ? [`${path}:${lineAt(body.start)} has a function of ${count} lines`] : [];
+    });
+  });
+
+const contains = (outer: ESTree.Span, inner: ESTree.Span): boolean =>
+  outer.start <= inner.start && outer.end >= inner.end;
+
+const linesAreNarrow: Rule = (files) =>
+  typescriptIn(files, "src/").flatMap(([path, text]) =>
+    text.split("\n").flatMap((line, index) => {
+      return line.length > COLUMNS ? [`${path}:${index + 1} has ${line.length} columns`] : [];
+    }),
+  );
+
+/** The sentences of all comments, without examples, drawings and tables. */
+function sentencesOf(path: string, text: string): string[] {
+  return commentsIn(path, text).flatMap((comment) => {
+    const prose = comment
+      .replace(/@example[\s\S]*/, "")
+      .replace(/```[\s\S]*?```/g, "")
+      .replace(/^(\s{3,}|\s*\|).*$/gm, "");
+    const paragraphs = prose.split(/\n\s*\n|\n\s*[-*] /).map((each) => each.replace(/\s+/g, " ").trim());
+    return paragraphs.flatMap((each) => each.split(/(?<=[.!?:;]) (?=[A-Z`])/)).filter((each) => each !== "");
+  });
+}
+
+const commentsArePlain: Rule = (files) =>
+  typescriptIn(files, "src/").flatMap(([path, text]) =>
+    sentencesOf(path, text).flatMap((sentence) => {
+      const start = sentence.slice(0, 50);
+      if (BAD_OPENING.test(sentence)) return [`${path}: a sentence does not open with its subject: ${start}`];
+      const word = BAD_WORDS.exec(sentence)?.[0];
+      if (word) return [`${path}: "${word}" in: ${start}`];
+      const words = sentence.split(" ").length;
+      return words > SENTENCE_WORDS ? [`${path}: a sentence of ${words} words: ${start}`] : [];
+    }),
+  );
+
+const mapsAreTrue: Rule = (files) =>
+  MAPS.flatMap((map) => {
+    const named = (files.get(map) ?? "").matchAll(/`((?:src|test|torture|scripts|docs)\/[\w./-]*)`/g);
+    return [...named].flatMap(([, path = ""]) => {
+      const isThere = path.endsWith("/")
+        ? [...files.keys()].some((each) => each.startsWith(path))
+        : files.has(path);
+      return isThere || path === "test/node24" ? [] : [`${map} names ${path}, which does not exist`];
+    });
+  });
+
 const namesAreKebabCase: Rule = (files) =>
   [...files.keys()]
     .filter((path) => CODE.test(path) && !path.split("/").every((name) => KEBAB_CASE.test(name)))
@@ -297,6 +377,29 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
     rule: filesAreShort,
     planted: [{ "src/a.ts": "\n".repeat(601) }, { "test/a.test.ts": "\n".repeat(601) }],
   },
+  "functions fit a screen": {
+    rule: functionsFitAScreen,
+    planted: [
+      { "src/a.ts": `export function a() {${"\n".repeat(60)}}` },
+      { "src/a.ts": `export const a = () => {${"\n".repeat(60)}};` },
+    ],
+  },
+  "lines are narrow": {
+    rule: linesAreNarrow,
+    planted: [{ "src/a.ts": `// ${"a".repeat(108)}` }],
+  },
+  "comments are plain English": {
+    rule: commentsArePlain,
+    planted: [
+      { "src/a.ts": "/** What is left of it. */\nexport const a = 1;" },
+      { "src/a.ts": "// The next one is told so.\nexport const a = 1;" },
+      { "src/a.ts": `/** ${"word ".repeat(31)}*/\nexport const a = 1;` },
+    ],
+  },
+  "the maps of the project are true": {
+    rule: mapsAreTrue,
+    planted: [{ "ARCHITECTURE.md": "read `src/gone.ts`" }, { "docs/invariants.md": "`test/gone/`" }],
+  },
   "names are in kebab-case": {
     rule: namesAreKebabCase,
     planted: [
@@ -326,8 +429,10 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
 const INNOCENT: Readonly<Record<string, string>> = {
   "src/index.ts": 'export * from "./open.ts";',
   "src/open.ts": 'import "./journal/index.ts";\nimport "./stores/sqlite/index.ts";',
-  "src/journal/index.ts": 'import "./fold.ts";\nimport "../store.ts";',
+  "src/journal/index.ts": 'import "./fold.ts";\nimport "./sql.ts";\nimport "../store.ts";',
   "src/journal/fold.ts": "try { f(); } catch { /* The reader rereads. */ }",
+  "src/journal/sql.ts": `/**\n * A table:\n *\n *     what     whoever\n */\nconst a = () => \`${"\n".repeat(80)}\`;`,
+  "ARCHITECTURE.md": "read `src/store.ts` and `src/journal/`",
   "src/store.ts": 'import type { A } from "./model/index.ts";',
   "src/model/index.ts":
     'import { hash } from "node:crypto";\nimport { z } from "zod/mini";\nnew Date(0); // not Date.now()',

@@ -5,18 +5,16 @@
 
 import { isHoldfastError } from "../model/errors.ts";
 import { openStore } from "../open-store.ts";
+import type { GoalStatus, Need, Status } from "../operations/index.ts";
 import {
   findStore,
-  type GoalStatus,
   hasUnmergedEvents,
   isRemote,
-  type Need,
   oneLineError,
   openAndMergeEvents,
   readStatus,
   requireStore,
   restoreFromRepository,
-  type Status,
   sealNotice,
   sealWarning,
   unparsedEdits,
@@ -24,15 +22,8 @@ import {
 import type { Store } from "../store.ts";
 import { goalOption } from "./command.ts";
 import { reportWarning } from "./failure.ts";
-import {
-  commandToPaste,
-  formatAnswer,
-  linesOf,
-  openScreen,
-  type Paint,
-  print,
-  type Screen,
-} from "./screen.ts";
+import type { Paint, Screen } from "./screen.ts";
+import { commandToPaste, formatAnswer, linesOf, openScreen, print } from "./screen.ts";
 
 const CELLS = 10;
 

@@ -13,13 +13,8 @@ export * as noteActs from "./note-acts.ts";
 export { loadGoal, mergeGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
 export type { TaskInput } from "./planning-acts.ts";
 export * as planningActs from "./planning-acts.ts";
-export {
-  type FinalReport,
-  type RunOptions,
-  runWithCheckpoints,
-  type TaskAgent,
-  type TaskContext,
-} from "./run-with-checkpoints.ts";
+export type { FinalReport, RunOptions, TaskAgent, TaskContext } from "./run-with-checkpoints.ts";
+export { runWithCheckpoints } from "./run-with-checkpoints.ts";
 export {
   eventFileNames,
   eventsUnreadable,

@@ -1,6 +1,6 @@
 /**
- * The agent's own process: the one that started the hook, past the shell between them. With its start time
- * and its boot, a later hook can tell for certain that it is gone.
+ * Finds the agent's process: the ancestor of the hook past shells and package runners. Its start time and
+ * boot id let a later hook prove that it is gone.
  */
 
 import { readFileSync } from "node:fs";
@@ -13,41 +13,44 @@ export interface ProcessAbove {
   readonly started: string;
   readonly boot: string;
   readonly pidNamespace: string;
-  /** Start times of two time namespaces cannot be compared. */
+  /** `started` is only comparable within one time namespace. */
   readonly timeNamespace?: string;
-  /** Another machine that shares the folder has another boot, which proves nothing. */
+  /** Another machine that shares the folder has another boot id, which proves nothing. */
   readonly host: string;
 }
 
-/** Programs between an agent and its hook. A title that a process gave itself may follow a blank. */
-const BETWEEN =
-  /^(sh|bash|dash|zsh|fish|ash|ksh|env|timeout|time|sudo|npm|npx|pnpm|pnpx|yarn|yarnpkg|bunx|corepack|volta|volta-shim)( |$)/;
-/** Both agents and programs between run in these. */
+const SHELLS = "sh|bash|dash|zsh|fish|ash|ksh|env|timeout|time|sudo";
+const RUNNERS = "npm|npx|pnpm|pnpx|yarn|yarnpkg|bunx|corepack|volta|volta-shim";
+/**
+ * Programs that start the hook and exit with it. A title that a process set itself continues after a blank.
+ */
+const LAUNCHERS = new RegExp(`^(${SHELLS}|${RUNNERS})( |$)`);
+/** Agents and launchers both run in these. */
 const RUNTIMES = /^(node|bun|deno|MainThread|node-MainThread)$/;
 /** Scripts that start others: `npx-cli.js`, `pnpm.cjs`. */
 const STARTERS = /^(npm|npx|pnpm|pnpx|yarn|yarnpkg|corepack)(-cli)?(\.[cm]?js)?$/;
-const MOST_BETWEEN = 8;
+const MAX_LAUNCHERS = 8;
 
-/** Null if unsure: a starter that is taken for the agent would be seen to die. */
+/** Returns null if the agent is not certain: a launcher taken for the agent would soon look like a crash. */
 export function processAbove(): ProcessAbove | null {
   if (process.platform !== "linux") return null;
   try {
     let pid = process.ppid;
-    for (let steps = 0; isBetween(pid); steps++) {
-      if (steps === MOST_BETWEEN) return null;
+    for (let steps = 0; isLauncher(pid); steps++) {
+      if (steps === MAX_LAUNCHERS) return null;
       pid = parentOf(pid);
     }
-    if (pid <= 1 || isUnclear(pid)) return null;
+    if (pid <= 1 || isAmbiguous(pid)) return null;
     const started = startTime(pid);
     const spaces = { pidNamespace: pidNamespace(), timeNamespace: timeNamespace() };
     return { pid, started, boot: bootId(), ...spaces, host: hostname() };
   } catch {
-    // It is gone or hidden: the time since its last line decides then.
+    // The process is gone or not visible: the time since its last line decides instead.
     return null;
   }
 }
 
-/** Unknown: it runs in another container or on another machine. */
+/** `unknown`: the process belongs to another container or machine. */
 export function processStatus(above: ProcessAbove): "alive" | "gone" | "unknown" {
   if (process.platform !== "linux" || above.host !== hostname()) return "unknown";
   const { pid, started, boot, pidNamespace: space } = above;
@@ -64,17 +67,18 @@ export function processStatus(above: ProcessAbove): "alive" | "gone" | "unknown"
   }
 }
 
-function isBetween(pid: number): boolean {
+function isLauncher(pid: number): boolean {
   if (pid <= 1) return false;
   const name = nameOf(pid);
-  return BETWEEN.test(name) || (RUNTIMES.test(name) && STARTERS.test(scriptOf(pid)));
+  return LAUNCHERS.test(name) || (RUNTIMES.test(name) && STARTERS.test(scriptOf(pid)));
 }
 
 /** `bun run` and `deno task` start scripts and agents alike. */
-function isUnclear(pid: number): boolean {
+function isAmbiguous(pid: number): boolean {
   return /^(bun|deno)$/.test(nameOf(pid)) && /^(x|run|exec|task)$/.test(scriptOf(pid));
 }
 
+/** The name of the first argument that is no option. */
 function scriptOf(pid: number): string {
   const [, ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   return basename(args.find((each) => !each.startsWith("-")) ?? "");

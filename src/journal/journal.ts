@@ -5,28 +5,14 @@ import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { checkId, streamName } from "../model/names.ts";
 import type { Event, FoldKind, StreamKind } from "../model/stream/index.ts";
-import {
-  acceptsUtf8,
-  type Head,
-  type ListRequest,
-  type ListRows,
-  type Page,
-  type Problem,
-  type Store,
-  type StreamRow,
-} from "../store.ts";
+import type { Head, ListRequest, ListRows, Page, Problem, Store, StreamRow } from "../store.ts";
+import { acceptsUtf8 } from "../store.ts";
 import { type PayloadCodec, Payloads } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
 import { type Loaded, loadStream, readRow, readWrites, verifying } from "./reading.ts";
-import {
-  type PruneOptions,
-  type PruneReport,
-  prune,
-  type Removal,
-  type RemoveOptions,
-  removeStream,
-} from "./retention.ts";
+import type { PruneOptions, PruneReport, Removal, RemoveOptions } from "./retention.ts";
+import { prune, removeStream } from "./retention.ts";
 import { checkStream } from "./snapshots.ts";
 
 /** For integrations that bring a store of their own; `open()` makes a journal from an address. */

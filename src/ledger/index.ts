@@ -1,11 +1,5 @@
-export {
-  attemptsOf,
-  type CallProgress,
-  type LedgerContext,
-  mustNotBeCancelled,
-  type RunningAttempts,
-  storeResult,
-} from "./context.ts";
+export type { CallProgress, LedgerContext, RunningAttempts } from "./context.ts";
+export { attemptsOf, mustNotBeCancelled, storeResult } from "./context.ts";
 export { commitFailure, type FailureMarks } from "./failure-marks.ts";
 export { VendorKeys } from "./keys.ts";
 export { type BlockedCall, type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";

@@ -15,34 +15,16 @@
 import { failpoint } from "../failpoint.ts";
 import type { Json } from "../model/json.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import {
-  type Block,
-  type Call,
-  draftResults,
-  isOpen,
-  type Message,
-  openCallsOf,
-  type SessionState,
-  type ToolCallBlock,
-  toolCalls,
-} from "../model/session/index.ts";
+import type { Block, Call, Message, SessionState, ToolCallBlock } from "../model/session/index.ts";
+import { draftResults, isOpen, openCallsOf, toolCalls } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
-import {
-  type Blocker,
-  issueWave,
-  prepareCall,
-  type ReadyCall,
-  type RefusedCall,
-  runIssued,
-  type SettledElsewhere,
-  settleElsewhere,
-  type WaveResult,
-} from "./wave.ts";
+import type { Blocker, ReadyCall, RefusedCall, SettledElsewhere, WaveResult } from "./wave.ts";
+import { issueWave, prepareCall, runIssued, settleElsewhere } from "./wave.ts";
 
 /** The outcome of `session.calls`. */
 export interface CallsOutcome {

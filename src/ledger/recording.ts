@@ -17,13 +17,8 @@ import { failpoint } from "../failpoint.ts";
 import { commitResult, type Decision } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
-import {
-  type Call,
-  type CallResult,
-  draftCompleted,
-  isOpen,
-  type SessionState,
-} from "../model/session/index.ts";
+import type { Call, CallResult, SessionState } from "../model/session/index.ts";
+import { draftCompleted, isOpen } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { callOf, executeFacts, type LedgerContext, smallResult, storeResult } from "./context.ts";

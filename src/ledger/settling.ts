@@ -25,15 +25,8 @@
 
 import { failpoint } from "../failpoint.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import {
-  type Call,
-  draftIssued,
-  isOpen,
-  type SessionState,
-  unsettledAnswer,
-  type VerifyAnswer,
-  verifyDelayMs,
-} from "../model/session/index.ts";
+import type { Call, SessionState, VerifyAnswer } from "../model/session/index.ts";
+import { draftIssued, isOpen, unsettledAnswer, verifyDelayMs } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";

@@ -38,15 +38,8 @@ import { describeError } from "../model/errors.ts";
 import { copyArgs, type Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { streamId } from "../model/names.ts";
-import {
-  type Call,
-  draftIssued,
-  isOpen,
-  reactivation,
-  type SessionState,
-  sessionKind,
-  type ToolCallBlock,
-} from "../model/session/index.ts";
+import type { Call, SessionState, ToolCallBlock } from "../model/session/index.ts";
+import { draftIssued, isOpen, reactivation, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";

@@ -1,16 +1,15 @@
 /** A goal's records as operations answer with them: plain JSON, times in ISO 8601. */
 
 import * as z from "zod";
+import type { Survey, Task } from "../model/goal/index.ts";
 import {
   BLOCKER,
   DECISION,
   displayStatus,
   FACT,
   HISTORY_ENTRY,
-  type Survey,
   TASK_PLAN,
   TASK_WORK,
-  type Task,
 } from "../model/goal/index.ts";
 import { viewMaker, viewShape } from "./record-views.ts";
 

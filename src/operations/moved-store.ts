@@ -1,6 +1,6 @@
 /**
- * Warnings for readers of a store that `copy` moved, which stays readable as it was then, or of the two
- * stores of an unfinished copy, which take no writes and may be partial. The store's seal tells.
+ * Warnings for readers of a sealed store. A store that `copy` moved stays readable as it was then. The two
+ * stores of an unfinished copy take no writes and may be partial.
  */
 
 import { isAbsolute, join, resolve } from "node:path";
@@ -11,7 +11,7 @@ import type { Source } from "./current-goal.ts";
 import type { Status } from "./status-view.ts";
 import { findStore } from "./store-place.ts";
 
-/** What readers must know of a store's seal; both are null for most stores. */
+/** The state of a store's seal; both fields are null for most stores. */
 type Seal = Pick<Status, "address" | "moved" | "unfinishedCopy">;
 
 export async function readSeal({ store, namespace }: Source): Promise<Seal> {
@@ -44,7 +44,7 @@ export function absoluteAddress(address: string, cwd: string): string {
 /** The seal in one line, or null if there is nothing to say. */
 export function sealNotice({ moved, unfinishedCopy: copy }: Seal): string | null {
   if (moved !== null)
-    return `this store has moved to ${moved.to}${moved.asOf === null ? "" : `; its data is as of ${moved.asOf}`}`;
+    return `this store has moved to ${moved.to}${moved.asOf ? `; its data is as of ${moved.asOf}` : ""}`;
   if (copy === null) return null;
   return copy.isTarget
     ? `a copy into this store from ${copy.from} is unfinished: data may be missing`

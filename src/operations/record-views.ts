@@ -1,17 +1,8 @@
 /** The records of a goal as operations take and return them, by the tables of `model/goal/records.ts`. */
 
 import * as z from "zod";
-import {
-  type Actor,
-  contentOf,
-  type Field,
-  type InputOf,
-  initialOf,
-  type RecordTable,
-  ROLES,
-  type ValueKind,
-  type Values,
-} from "../model/goal/index.ts";
+import type { Actor, Field, InputOf, RecordTable, ValueKind, Values } from "../model/goal/index.ts";
+import { contentOf, initialOf, ROLES } from "../model/goal/index.ts";
 
 export const time = z.iso.datetime();
 const text = z.string();

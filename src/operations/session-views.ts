@@ -1,15 +1,8 @@
 /** Sessions, their calls and their log lines, as operations return them. */
 
 import * as z from "zod";
-import {
-  type Block,
-  type Call,
-  isNotStarted,
-  isOpen,
-  SESSION_STATUSES,
-  type SessionEvents,
-  type SessionState,
-} from "../model/session/index.ts";
+import type { Block, Call, SessionEvents, SessionState } from "../model/session/index.ts";
+import { isNotStarted, isOpen, SESSION_STATUSES } from "../model/session/index.ts";
 import type { Event, EventSpec } from "../model/stream/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";

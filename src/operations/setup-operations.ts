@@ -10,15 +10,14 @@ import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "n
 import { dirname, join, relative, resolve } from "node:path";
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
+import type { AgentName, PlannedFile } from "../wiring/index.ts";
 import {
   AGENT_TABLE,
   AGENTS,
-  type AgentName,
   agentsNamed,
   findLaunch,
   loadPlanner,
   loadProver,
-  type PlannedFile,
   placeAll,
   Records,
   readWhole,

@@ -26,12 +26,11 @@
 import { statSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import type { Goal, MergeReport } from "../goal/index.ts";
 import {
   eventFileNames,
   eventsUnreadable,
-  type Goal,
   goalCore,
-  type MergeReport,
   markEventFilesSeen,
   mergeGoal,
   seenBy,
@@ -40,15 +39,8 @@ import {
 import type { Journal } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import {
-  compareEntries,
-  type Entry,
-  EntryReader,
-  type EventIds,
-  entrySchema,
-  goalKind,
-  MERGED,
-} from "../model/goal/index.ts";
+import type { Entry, EventIds } from "../model/goal/index.ts";
+import { compareEntries, EntryReader, entrySchema, goalKind, MERGED } from "../model/goal/index.ts";
 import { canonicalOf, type Json } from "../model/json.ts";
 import { makeEvent } from "../model/stream/index.ts";
 import {

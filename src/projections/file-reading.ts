@@ -1,15 +1,12 @@
 /** Reads rendered files back and checks them against their schemas. A rendering reads back without loss. */
 
+import type { JsonSchema, MigrationReport, Migrations, SchemaProblem } from "../state-files/index.ts";
 import {
-  type JsonSchema,
-  type MigrationReport,
-  type Migrations,
   migrate,
   migrateFile as migrateStateFile,
   parseJson,
   parseYaml,
   problemIn,
-  type SchemaProblem,
   UnreadableText,
 } from "../state-files/index.ts";
 import { AGENT_STATE_VERSION } from "./json-files.ts";

@@ -6,10 +6,9 @@
  * the two commits leaves an empty goal, into which the same import can run again.
  */
 
+import type { Act, Goal } from "../goal/index.ts";
 import {
-  type Act,
   DraftBatch,
-  type Goal,
   goalCore,
   hashFile,
   noteActs,
@@ -19,27 +18,19 @@ import {
 } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import {
-  type Actor,
-  DECISION_TYPES,
-  type DecisionType,
-  type GoalDraft,
-  type GoalState,
-  isRelativePath,
-  progressOf,
-} from "../model/goal/index.ts";
+import type { Actor, DecisionType, GoalDraft, GoalState } from "../model/goal/index.ts";
+import { DECISION_TYPES, isRelativePath, progressOf } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { finishTask } from "./edit-changes.ts";
+import type { ImportedText, Row } from "./imported-text.ts";
 import {
   day,
-  type ImportedText,
   LINE,
   line,
   map,
   prose,
-  type Row,
   readImported,
   rows,
   strings,

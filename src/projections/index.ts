@@ -7,14 +7,8 @@ export type { SyncReport } from "./goal-folder.ts";
 export type { EditReport } from "./human-edit.ts";
 export { type ImportOptions, type ImportReport, importState } from "./import-state.ts";
 export { SCHEMAS } from "./json-schemas.ts";
-export {
-  editNotes,
-  followGoal,
-  GoalFolder,
-  keepEvents,
-  type ProjectOptions,
-  projectGoal,
-} from "./project-goal.ts";
+export type { ProjectOptions } from "./project-goal.ts";
+export { editNotes, followGoal, GoalFolder, keepEvents, projectGoal } from "./project-goal.ts";
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
 export { readSeal } from "./seal.ts";

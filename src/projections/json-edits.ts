@@ -1,23 +1,11 @@
 /** Hand edits of agent_state.json and task_board.json. Changes of computed values are only reported. */
 
 import { noteActs, planningActs, sessionActs, type TaskInput } from "../goal/index.ts";
-import {
-  BUILD_TASK,
-  REVIEW_TASK,
-  TASK_PLAN,
-  type TaskStatus,
-  type Verification,
-} from "../model/goal/index.ts";
+import type { TaskStatus, Verification } from "../model/goal/index.ts";
+import { BUILD_TASK, REVIEW_TASK, TASK_PLAN } from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
-import {
-  type Change,
-  change,
-  dropTask,
-  finishTask,
-  removedTasks,
-  reopenTask,
-  unless,
-} from "./edit-changes.ts";
+import type { Change } from "./edit-changes.ts";
+import { change, dropTask, finishTask, removedTasks, reopenTask, unless } from "./edit-changes.ts";
 import { editableColumns } from "./record-rows.ts";
 
 type Row = Readonly<Record<string, unknown>>;

@@ -1,13 +1,12 @@
 /** Renders `agent_state.json` and `task_board.json`. */
 
+import type { Fact, GoalState, Survey, Task } from "../model/goal/index.ts";
 import {
   BUILD_TASK,
   compareTasks,
   displayStatus,
   FACT,
-  type Fact,
   FILE,
-  type GoalState,
   goalStatus,
   KEY_IMPLEMENTATION,
   NEXT_ACTION,
@@ -16,10 +15,8 @@ import {
   QUESTION,
   REVIEW_TASK,
   runStateOf,
-  type Survey,
   TASK_PLAN,
   TASK_WORK,
-  type Task,
 } from "../model/goal/index.ts";
 import { layoutJson } from "../state-files/index.ts";
 import { type Row, rowMaker, snakeRow } from "./record-rows.ts";

@@ -1,24 +1,22 @@
 /** The JSON Schemas that are published in `schemas/`; a test compares them, `npm run schemas` writes them. */
 
+import type { Field, RecordTable, ValueKind } from "../model/goal/index.ts";
 import {
   BLOCKER,
   BUILD_TASK,
   DECISION,
   FACT,
   FILE,
-  type Field,
   fileName,
   HISTORY_ENTRY,
   KEY_IMPLEMENTATION,
   NEXT_ACTION,
   QUESTION,
   REVIEW_TASK,
-  type RecordTable,
   ROLES,
   TASK_PLAN,
   TASK_STATUSES,
   TASK_WORK,
-  type ValueKind,
   VERIFICATIONS,
 } from "../model/goal/index.ts";
 import type { JsonSchema } from "../state-files/index.ts";

@@ -4,14 +4,8 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import {
-  BLOCKER,
-  type Blocker,
-  DECISION,
-  type DecisionRecord,
-  HISTORY_ENTRY,
-  type HistoryEntry,
-} from "../model/goal/index.ts";
+import type { Blocker, DecisionRecord, HistoryEntry } from "../model/goal/index.ts";
+import { BLOCKER, DECISION, HISTORY_ENTRY } from "../model/goal/index.ts";
 import { type Row, rowMaker, sectionsOf } from "./record-rows.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
 import { oneLine, textBlock, yamlScalar } from "./written-text.ts";

@@ -1,12 +1,5 @@
-import {
-  type ChildSession,
-  DefiniteFailure,
-  type ExecuteContext,
-  NotFinished,
-  never,
-  type StandardSchema,
-  type ToolSpec,
-} from "../ledger/index.ts";
+import type { ChildSession, ExecuteContext, StandardSchema, ToolSpec } from "../ledger/index.ts";
+import { DefiniteFailure, NotFinished, never } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { type Amounts, messageText } from "../model/session/index.ts";

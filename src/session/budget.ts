@@ -2,14 +2,8 @@
 
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalText } from "../model/json.ts";
-import {
-  type Amounts,
-  BUDGET_UNITS,
-  type Budget,
-  childReservation,
-  exceededLimit,
-  spentAndReserved,
-} from "../model/session/index.ts";
+import type { Amounts, Budget } from "../model/session/index.ts";
+import { BUDGET_UNITS, childReservation, exceededLimit, spentAndReserved } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { SessionCore } from "./session-core.ts";
 

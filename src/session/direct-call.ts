@@ -2,13 +2,8 @@ import { type Tool, validate, withTimeout } from "../ledger/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
-import {
-  type Call,
-  type CallError,
-  type CallResult,
-  checkCallId,
-  type Effect,
-} from "../model/session/index.ts";
+import type { Call, CallError, CallResult, Effect } from "../model/session/index.ts";
+import { checkCallId } from "../model/session/index.ts";
 import type { SessionCore } from "./session-core.ts";
 
 /**

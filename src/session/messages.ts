@@ -4,17 +4,8 @@ import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { checkOption } from "../model/options.ts";
-import {
-  type Block,
-  draftMessage,
-  isCallId,
-  type JsonObject,
-  type Message,
-  type MessageRole,
-  reactivate,
-  type SessionState,
-  toolCalls,
-} from "../model/session/index.ts";
+import type { Block, JsonObject, Message, MessageRole, SessionState } from "../model/session/index.ts";
+import { draftMessage, isCallId, reactivate, toolCalls } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { checkpointDraft } from "./versions.ts";

@@ -6,15 +6,8 @@ import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
 import { streamId } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
-import {
-  type Amounts,
-  type Call,
-  type CallResult,
-  isNotStarted,
-  isOpen,
-  type SessionState,
-  sessionKind,
-} from "../model/session/index.ts";
+import type { Amounts, Call, CallResult, SessionState } from "../model/session/index.ts";
+import { isNotStarted, isOpen, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";

@@ -14,15 +14,8 @@ import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { streamName } from "../model/names.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
-import {
-  type Amounts,
-  isChildReservation,
-  type JsonObject,
-  openCallsOf,
-  type SessionState,
-  sessionKind,
-  spentAndReserved,
-} from "../model/session/index.ts";
+import type { Amounts, JsonObject, SessionState } from "../model/session/index.ts";
+import { isChildReservation, openCallsOf, sessionKind, spentAndReserved } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";

@@ -13,14 +13,8 @@
 import type { Journal, Log } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
-import {
-  type Message,
-  messageText,
-  type SessionDraft,
-  type SessionState,
-  sessionKind,
-  toolCalls,
-} from "../model/session/index.ts";
+import type { Message, SessionDraft, SessionState } from "../model/session/index.ts";
+import { messageText, sessionKind, toolCalls } from "../model/session/index.ts";
 import { applyEvent, type Draft, type Event } from "../model/stream/index.ts";
 
 /** Plain text, or `{ id: "order-17", text }`: a prompt with an id is answered once, and then from the log. */

@@ -18,17 +18,14 @@ import { emitSafely } from "../journal/index.ts";
 import { type BlockedCall, mustNotBeCancelled, sleep, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { canonicalText } from "../model/json.ts";
+import type { Amounts, Call, Message, SessionState } from "../model/session/index.ts";
 import {
-  type Amounts,
   addAmounts,
-  type Call,
   countableAmounts,
   exceededLimit,
-  type Message,
   messageText,
   reactivate,
   reactivation,
-  type SessionState,
   toolCalls,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
@@ -48,18 +45,8 @@ import {
   putAgain,
   unansweredPrompts,
 } from "./prompts.ts";
-import {
-  checkRunOptions,
-  describeTools,
-  isRetryable,
-  type ModelResponse,
-  messageOf,
-  mustAnswer,
-  type RunOptions,
-  type RunProgress,
-  type RunResult,
-  type WaitingCall,
-} from "./run-options.ts";
+import type { ModelResponse, RunOptions, RunProgress, RunResult, WaitingCall } from "./run-options.ts";
+import { checkRunOptions, describeTools, isRetryable, messageOf, mustAnswer } from "./run-options.ts";
 import { PATIENCE_MS, type SessionCore } from "./session-core.ts";
 import { type CadenceOption, checkpointDraft, isCheckpointDue } from "./versions.ts";
 

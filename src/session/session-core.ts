@@ -10,27 +10,13 @@
 
 import { failpoint } from "../failpoint.ts";
 import { emitSafely, type Journal, type OwnedLog } from "../journal/index.ts";
-import {
-  attemptsOf,
-  type CallProgress,
-  type ChildSession,
-  type Finishing,
-  Ledger,
-  type LedgerContext,
-  mustNotBeCancelled,
-  type Tool,
-  VendorKeys,
-} from "../ledger/index.ts";
+import type { CallProgress, ChildSession, Finishing, LedgerContext, Tool } from "../ledger/index.ts";
+import { attemptsOf, Ledger, mustNotBeCancelled, VendorKeys } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
-import {
-  type Amounts,
-  type Call,
-  type Message,
-  openCallsOf,
-  type SessionState,
-} from "../model/session/index.ts";
+import type { Amounts, Call, Message, SessionState } from "../model/session/index.ts";
+import { openCallsOf } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder } from "../store.ts";
 import { escalateToPerson, undecidedCalls } from "./abandoned.ts";

@@ -3,22 +3,19 @@ import type { CallProgress, CallsOutcome, Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { checkOption } from "../model/options.ts";
-import {
-  type Amounts,
-  type Budget,
-  type Call,
-  type Checkpoint,
-  checkMessage,
-  compareTranscripts,
-  type JsonObject,
-  type Message,
-  type Plan,
-  type QueuedPrompt,
-  reactivate,
-  type SessionDiff,
-  type SessionStatus,
-  toolCalls,
+import type {
+  Amounts,
+  Budget,
+  Call,
+  Checkpoint,
+  JsonObject,
+  Message,
+  Plan,
+  QueuedPrompt,
+  SessionDiff,
+  SessionStatus,
 } from "../model/session/index.ts";
+import { checkMessage, compareTranscripts, reactivate, toolCalls } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import type { MessageInput } from "./messages.ts";
@@ -26,15 +23,8 @@ import { startRun } from "./run.ts";
 import type { RunOptions, RunResult } from "./run-options.ts";
 import type { Resumed, SessionCore } from "./session-core.ts";
 import { cancelChildren } from "./sub-agents.ts";
-import {
-  checkpointDraft,
-  diffVersions,
-  type ForkReport,
-  forkSession,
-  noVersion,
-  type SessionVersion,
-  versionOf,
-} from "./versions.ts";
+import type { ForkReport, SessionVersion } from "./versions.ts";
+import { checkpointDraft, diffVersions, forkSession, noVersion, versionOf } from "./versions.ts";
 
 /**
  * One agent's conversation: `holdfast.session(id)` opens it. This handle is its only writer until it is

@@ -7,22 +7,20 @@ import { commitResult, type Journal, type Log, type PruneReport } from "../journ
 import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamName } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
-import {
-  type Amounts,
-  type Block,
-  BUDGET_UNITS,
-  type Budget,
-  type Call,
-  type Checkpoint,
-  type JsonObject,
-  type Message,
-  type Plan,
-  SESSION_STATUSES,
-  type SessionDiff,
-  type SessionState,
-  type SessionStatus,
-  sessionKind,
+import type {
+  Amounts,
+  Block,
+  Budget,
+  Call,
+  Checkpoint,
+  JsonObject,
+  Message,
+  Plan,
+  SessionDiff,
+  SessionState,
+  SessionStatus,
 } from "../model/session/index.ts";
+import { BUDGET_UNITS, SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder } from "../store.ts";
 import { mustBeAmounts } from "./budget.ts";
@@ -30,14 +28,8 @@ import { isReferenced } from "./driven-by.ts";
 import { mustSayTheSame, promptRecord } from "./prompts.ts";
 import { incarnationOf } from "./session-core.ts";
 import { cancelChildren, cancellation, type Spoken } from "./sub-agents.ts";
-import {
-  diffVersions,
-  type ForkReport,
-  forkSession,
-  noSession,
-  type SessionVersion,
-  versionOf,
-} from "./versions.ts";
+import type { ForkReport, SessionVersion } from "./versions.ts";
+import { diffVersions, forkSession, noSession, versionOf } from "./versions.ts";
 
 /** A session as `sessions.list` returns it. `get` has the rest. */
 export interface SessionSummary {

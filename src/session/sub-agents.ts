@@ -16,16 +16,8 @@
 import { commitResult, type Journal, Lease } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
-import {
-  type Amounts,
-  addAmounts,
-  type Budget,
-  type Call,
-  childReservation,
-  openCallsOf,
-  type SessionState,
-  sessionKind,
-} from "../model/session/index.ts";
+import type { Amounts, Budget, Call, SessionState } from "../model/session/index.ts";
+import { addAmounts, childReservation, openCallsOf, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { incarnationOf } from "./session-core.ts";

@@ -4,16 +4,8 @@ import { commitResult, type Journal } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { streamName } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
-import {
-  type Budget,
-  diffSessions,
-  draftCheckpoint,
-  type Message,
-  type Plan,
-  type SessionDiff,
-  type SessionState,
-  sessionKind,
-} from "../model/session/index.ts";
+import type { Budget, Message, Plan, SessionDiff, SessionState } from "../model/session/index.ts";
+import { diffSessions, draftCheckpoint, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 
 /**

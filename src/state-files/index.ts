@@ -3,13 +3,8 @@
 export { withFileLock } from "./file-lock.ts";
 export { type FieldSpec, type FieldSpecs, generateState, type StateTemplate } from "./generate-state.ts";
 export { ALL_UNPRINTABLE, jsonString, layoutJson, UNPRINTABLE } from "./json-layout.ts";
-export {
-  type MigrateFileOptions,
-  type MigrationReport,
-  type Migrations,
-  migrate,
-  migrateFile,
-} from "./migrations.ts";
+export type { MigrateFileOptions, MigrationReport, Migrations } from "./migrations.ts";
+export { migrate, migrateFile } from "./migrations.ts";
 export { fitOf, type JsonSchema, problemIn, type SchemaProblem, schemaRefused } from "./schema-check.ts";
 export { StateManager, type StateSpec } from "./state-manager.ts";
 export {

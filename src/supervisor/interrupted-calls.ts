@@ -20,20 +20,10 @@ import { allRows } from "../journal/index.ts";
 import { sleep, type Tool, unsure, type Verdict } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
-import {
-  type Call,
-  openCallsOf,
-  type SessionState,
-  sessionKind,
-  verifyDelayMs,
-} from "../model/session/index.ts";
-import {
-  escalateToPerson,
-  openSession,
-  type Session,
-  sessionCore,
-  undecidedCalls,
-} from "../session/index.ts";
+import type { Call, SessionState } from "../model/session/index.ts";
+import { openCallsOf, sessionKind, verifyDelayMs } from "../model/session/index.ts";
+import type { Session } from "../session/index.ts";
+import { escalateToPerson, openSession, sessionCore, undecidedCalls } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { isOrphaned } from "./blocked-on.ts";
 import { type CrashContext, isLive, recordCrash } from "./crashed-sessions.ts";

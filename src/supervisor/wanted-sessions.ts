@@ -18,13 +18,8 @@
 
 import type { Journal } from "../journal/index.ts";
 import { streamName } from "../model/names.ts";
-import {
-  type Call,
-  type Message,
-  openCallsOf,
-  type SessionState,
-  sessionKind,
-} from "../model/session/index.ts";
+import type { Call, Message, SessionState } from "../model/session/index.ts";
+import { openCallsOf, sessionKind } from "../model/session/index.ts";
 import type { Event } from "../model/stream/index.ts";
 import { drivenBy } from "../session/index.ts";
 import type { StreamRow } from "../store.ts";

@@ -17,15 +17,8 @@
 import * as z from "zod";
 import { sha256 } from "../model/digest.ts";
 import type { Json } from "../model/json.ts";
-import {
-  applyEvent,
-  type DraftOf,
-  type Event,
-  event,
-  type FacetChange,
-  lazySchema,
-  type StreamKind,
-} from "../model/stream/index.ts";
+import type { DraftOf, Event, FacetChange, StreamKind } from "../model/stream/index.ts";
+import { applyEvent, event, lazySchema } from "../model/stream/index.ts";
 
 /** Work for a worker: a task that is ready, or a session whose process died. */
 export type Work =

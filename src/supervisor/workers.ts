@@ -34,14 +34,8 @@ import { isAbandoned } from "./crashed-sessions.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
 import type { Sweeper } from "./sweep.ts";
 import { outlookOf, remainingWork, SessionNews } from "./wanted-sessions.ts";
-import {
-  titleOf,
-  type Work,
-  type WorkerDraft,
-  type WorkerState,
-  workerId,
-  workerKind,
-} from "./worker-kind.ts";
+import type { Work, WorkerDraft, WorkerState } from "./worker-kind.ts";
+import { titleOf, workerId, workerKind } from "./worker-kind.ts";
 
 type Own = OwnedLog<WorkerState>;
 

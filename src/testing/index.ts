@@ -9,10 +9,5 @@ export {
   type CrashReport,
   crashEverywhere,
 } from "./crash-everywhere.ts";
-export {
-  type Opened,
-  type StoreCase,
-  type StoreSubject,
-  type StoreTopic,
-  storeSuite,
-} from "./store-suite/index.ts";
+export type { Opened, StoreCase, StoreSubject, StoreTopic } from "./store-suite/index.ts";
+export { storeSuite } from "./store-suite/index.ts";

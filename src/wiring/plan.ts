@@ -6,16 +6,8 @@
 
 import { structuredPatch } from "diff";
 import { sha256 } from "../model/digest.ts";
-import {
-  AGENT_TABLE,
-  type AgentName,
-  DROPPED_WHEN_EMPTY,
-  isOurServer,
-  type Launch,
-  OURS,
-  ourCommand,
-  type WiredFile,
-} from "./agents.ts";
+import type { AgentName, Launch, WiredFile } from "./agents.ts";
+import { AGENT_TABLE, DROPPED_WHEN_EMPTY, isOurServer, OURS, ourCommand } from "./agents.ts";
 import { type Insertion, insertAll, removeAll } from "./insertions.ts";
 import { jsonValue, mergeJson, stripJson } from "./json-file.ts";
 import { addTable, stripTable, tomlValue } from "./toml-file.ts";

@@ -12,13 +12,8 @@
 
 import { isHoldfastError } from "../../model/errors.ts";
 import type { JsonObject, Message, ToolResultBlock } from "../../model/session/index.ts";
-import {
-  type MessageInput,
-  type Model,
-  type ModelRequest,
-  type ModelResponse,
-  sessionCore,
-} from "../../session/index.ts";
+import type { MessageInput, Model, ModelRequest, ModelResponse } from "../../session/index.ts";
+import { sessionCore } from "../../session/index.ts";
 import { type Artifacts, noArtifacts } from "../artifacts.ts";
 import type { Question, Turn } from "../recorded-turns/index.ts";
 import { badFinish, incompleteCall, streamError } from "./errors.ts";

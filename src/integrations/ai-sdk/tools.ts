@@ -3,26 +3,23 @@
 import { type StandardSchema, type Tool, validate } from "../../ledger/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { canonicalText, type Json } from "../../model/json.ts";
-import {
-  type Block,
-  type Call,
-  isOpen,
-  type JsonObject,
-  resultBlock as ledgerResult,
-  type Message,
-  type SessionState,
-  type ToolCallBlock,
+import type {
+  Block,
+  Call,
+  JsonObject,
+  Message,
+  SessionState,
+  ToolCallBlock,
 } from "../../model/session/index.ts";
+import { isOpen, resultBlock as ledgerResult } from "../../model/session/index.ts";
 import { sessionCore } from "../../session/index.ts";
 import type { Artifacts } from "../artifacts.ts";
+import type { RecordedOutcome, RecordedTurns, RenderedResult } from "../recorded-turns/index.ts";
 import {
   approvalReason,
   CONTEXT,
   ledgerTool,
   outcomePending,
-  type RecordedOutcome,
-  type RecordedTurns,
-  type RenderedResult,
   ToolCallFailed,
 } from "../recorded-turns/index.ts";
 import { outsideLedger } from "./errors.ts";

@@ -55,15 +55,8 @@ import type { Json } from "../../model/json.ts";
 import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
 import { repeatedCheckpoint } from "./branches.ts";
-import {
-  type Caller,
-  callIdOf,
-  callIdPrefix,
-  isThreadCall,
-  type NodeRun,
-  nodeRun,
-  threadCallId,
-} from "./effect-identity.ts";
+import type { Caller, NodeRun } from "./effect-identity.ts";
+import { callIdOf, callIdPrefix, isThreadCall, nodeRun, threadCallId } from "./effect-identity.ts";
 import {
   abandonedCall,
   ambiguousEffect,

@@ -1,23 +1,17 @@
 /** Decodes a thread's state into the tuples that LangGraph reads. Every load makes new objects. */
 
-import {
-  type Checkpoint,
-  type CheckpointListOptions,
-  type CheckpointMetadata,
-  type CheckpointPendingWrite,
-  type CheckpointTuple,
-  type DeltaChannelHistory,
-  maxChannelVersion,
-  TASKS,
+import type {
+  Checkpoint,
+  CheckpointListOptions,
+  CheckpointMetadata,
+  CheckpointPendingWrite,
+  CheckpointTuple,
+  DeltaChannelHistory,
 } from "@langchain/langgraph-checkpoint";
+import { maxChannelVersion, TASKS } from "@langchain/langgraph-checkpoint";
 import { sameJson } from "../../model/json.ts";
-import {
-  findCheckpoint,
-  type SavedCheckpoint,
-  type SavedWrite,
-  type Space,
-  type ThreadState,
-} from "./thread-state.ts";
+import type { SavedCheckpoint, SavedWrite, Space, ThreadState } from "./thread-state.ts";
+import { findCheckpoint } from "./thread-state.ts";
 import type { StoredValue, ValueCodec } from "./values.ts";
 
 export interface CheckpointPlace {

@@ -26,18 +26,17 @@
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
-import {
-  BaseCheckpointSaver,
-  type ChannelVersions,
-  type Checkpoint,
-  type CheckpointListOptions,
-  type CheckpointMetadata,
-  type CheckpointTuple,
-  type DeltaChannelHistory,
-  getCheckpointId,
-  type PendingWrite,
-  type SerializerProtocol,
+import type {
+  ChannelVersions,
+  Checkpoint,
+  CheckpointListOptions,
+  CheckpointMetadata,
+  CheckpointTuple,
+  DeltaChannelHistory,
+  PendingWrite,
+  SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
+import { BaseCheckpointSaver, getCheckpointId } from "@langchain/langgraph-checkpoint";
 import { HoldfastError } from "../../model/errors.ts";
 import { quoteValue } from "../../model/names.ts";
 import type { Holdfast } from "../../open.ts";

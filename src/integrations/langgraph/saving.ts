@@ -1,25 +1,12 @@
 /** The events that `put` and `putWrites` append, given the state they meet. Pure. */
 
-import {
-  type ChannelVersions,
-  type Checkpoint,
-  type CheckpointMetadata,
-  WRITES_IDX_MAP,
-} from "@langchain/langgraph-checkpoint";
+import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
+import { WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { sameJson } from "../../model/json.ts";
 import { checkedDraft, type Draft } from "../../model/stream/index.ts";
 import { setMember } from "./serializer.ts";
-import {
-  type CheckpointSaved,
-  checkpointSaved,
-  findCheckpoint,
-  type SavedCheckpoint,
-  type ThreadState,
-  type Version,
-  type WritesSaved,
-  writeKey,
-  writesSaved,
-} from "./thread-state.ts";
+import type { CheckpointSaved, SavedCheckpoint, ThreadState, Version, WritesSaved } from "./thread-state.ts";
+import { checkpointSaved, findCheckpoint, writeKey, writesSaved } from "./thread-state.ts";
 import { type Change, diffValue, type Part, type StoredValue, type ValueCodec, whenAll } from "./values.ts";
 
 export interface PutRequest {

@@ -1,11 +1,8 @@
 /** LangGraph nodes and LangChain tools whose side effects happen once (`effects.ts`). */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
-import {
-  DynamicStructuredTool,
-  type ToolRunnableConfig,
-  type ToolWrapperParams,
-} from "@langchain/core/tools";
+import type { ToolRunnableConfig, ToolWrapperParams } from "@langchain/core/tools";
+import { DynamicStructuredTool } from "@langchain/core/tools";
 import type { InferInteropZodOutput, InteropZodObject } from "@langchain/core/utils/types";
 import type { Json } from "../../model/json.ts";
 import { type Effects, type Stop, withEffects } from "./effects.ts";

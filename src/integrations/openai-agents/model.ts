@@ -8,14 +8,8 @@
  *  - The SDK's retries: a failed call writes nothing and leaves the cursor, so the retry takes its place.
  */
 
-import {
-  type AgentInputItem,
-  type Model,
-  type ModelRequest,
-  type ModelResponse,
-  OpenAIProvider,
-  Usage,
-} from "@openai/agents";
+import type { AgentInputItem, Model, ModelRequest, ModelResponse } from "@openai/agents";
+import { OpenAIProvider, Usage } from "@openai/agents";
 import type { Message, ToolResultBlock } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";

@@ -4,13 +4,8 @@
  * options of `tool()`, not from its result: an error after the effect started is not a failure.
  */
 
-import {
-  type FunctionTool,
-  type ModelRequest,
-  RunContext,
-  type ToolInputParameters,
-  tool,
-} from "@openai/agents";
+import type { FunctionTool, ModelRequest, ToolInputParameters } from "@openai/agents";
+import { RunContext, tool } from "@openai/agents";
 import type { Tool } from "../../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { copyArgs, type Json } from "../../model/json.ts";

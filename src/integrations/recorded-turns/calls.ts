@@ -31,20 +31,17 @@ import { failpoint } from "../../failpoint.ts";
 import { NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
 import { describeError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
-import {
-  type Block,
-  type Call,
-  type CallError,
-  type CallResult,
-  draftCheckpoint,
-  draftResults,
-  isOpen,
-  type JsonObject,
-  type Message,
-  type SessionState,
-  type ToolResultBlock,
-  toolCalls,
+import type {
+  Block,
+  Call,
+  CallError,
+  CallResult,
+  JsonObject,
+  Message,
+  SessionState,
+  ToolResultBlock,
 } from "../../model/session/index.ts";
+import { draftCheckpoint, draftResults, isOpen, toolCalls } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
 import { type Session, sessionCore } from "../../session/index.ts";

@@ -10,13 +10,8 @@
  *  - Prompt: append it with `appendPrompt`, and name the run after it: `turns.begin(prompt.id)`.
  */
 
-export {
-  type RecordedCall,
-  type RecordedOutcome,
-  type RenderedResult,
-  type ResumeCall,
-  resultValue,
-} from "./calls.ts";
+export type { RecordedCall, RecordedOutcome, RenderedResult, ResumeCall } from "./calls.ts";
+export { resultValue } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
 export { appendPrompt, appendQueued, findPrompt, queuedWith } from "./prompts.ts";
 export { approvalReason, argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";

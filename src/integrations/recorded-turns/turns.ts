@@ -52,22 +52,11 @@ import {
 } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
-import {
-  type MessageInput,
-  reactivate,
-  readMessage,
-  type Session,
-  sessionCore,
-  withUniqueCallIds,
-} from "../../session/index.ts";
+import type { MessageInput, Session } from "../../session/index.ts";
+import { reactivate, readMessage, sessionCore, withUniqueCallIds } from "../../session/index.ts";
 import { refusal } from "../refusal.ts";
-import {
-  PendingCalls,
-  type RecordedCall,
-  RecordedCalls,
-  type RecordedOutcome,
-  type ResumeCall,
-} from "./calls.ts";
+import type { RecordedCall, RecordedOutcome, ResumeCall } from "./calls.ts";
+import { PendingCalls, RecordedCalls } from "./calls.ts";
 import { callsPending, promptDiverged, questionAbandoned, questionRepeated, runCompacted } from "./errors.ts";
 import { PromptIdentity, type PromptMark } from "./prompts.ts";
 

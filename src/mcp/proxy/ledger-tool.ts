@@ -9,18 +9,8 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
-import {
-  type Dedupe,
-  DefiniteFailure,
-  landed,
-  never,
-  notYet,
-  type StandardSchema,
-  type Tool,
-  tool,
-  unsure,
-  type Verdict,
-} from "../../ledger/index.ts";
+import type { Dedupe, StandardSchema, Tool, Verdict } from "../../ledger/index.ts";
+import { DefiniteFailure, landed, never, notYet, tool, unsure } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { withNumbers } from "./answers.ts";
 import { answerText, type CallFacts, fill, holds, type ToolAnswer, textOf } from "./condition.ts";

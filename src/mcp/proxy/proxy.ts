@@ -34,18 +34,16 @@ import {
 import { Deliveries, type NumberedCall, recordLate } from "./delivery.ts";
 import { Downstream } from "./downstream.ts";
 import { Introduction, ServerQuestions } from "./introduction.ts";
+import type { Id, Line, RpcError } from "./json-rpc.ts";
 import {
   errorText,
-  type Id,
   idAt,
   invalidity,
   isId,
   isRequest,
   isResponse,
-  type Line,
   notificationText,
   parseLine,
-  type RpcError,
   readLines,
   requestText,
   resultText,

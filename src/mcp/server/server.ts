@@ -1,13 +1,12 @@
 /** The MCP server: operations as tools, STATE.md and decisions as resources, and a prompt to resume. */
 
 import { createRequire } from "node:module";
+import type { CallToolResult, ReadResourceResult } from "@modelcontextprotocol/server";
 import {
-  type CallToolResult,
   CLIENT_INFO_META_KEY,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
-  type ReadResourceResult,
   ResourceTemplate,
 } from "@modelcontextprotocol/server";
 import * as z from "zod";

@@ -1,32 +1,27 @@
 /** Sessions: messages, calls, budgets, plans, and the fold that makes a state of their events. */
 
+export type { Amounts, Budget } from "./budget.ts";
 export {
-  type Amounts,
   addAmounts,
   BUDGET_UNITS,
-  type Budget,
   childReservation,
   countableAmounts,
   exceededLimit,
   isChildReservation,
   spentAndReserved,
 } from "./budget.ts";
-export {
-  type Call,
-  type CallError,
-  type CallResult,
-  type CallStatus,
-  type CompletedData,
-  type DedupeScope,
-  EFFECTS,
-  type Effect,
-  type IssuedData,
-  isNotStarted,
-  isOpen,
-  unsettledAnswer,
-  type VerifyAnswer,
-  verifyDelayMs,
+export type {
+  Call,
+  CallError,
+  CallResult,
+  CallStatus,
+  CompletedData,
+  DedupeScope,
+  Effect,
+  IssuedData,
+  VerifyAnswer,
 } from "./call.ts";
+export { EFFECTS, isNotStarted, isOpen, unsettledAnswer, verifyDelayMs } from "./call.ts";
 export {
   BLOCK_KINDS,
   type Block,
@@ -58,14 +53,13 @@ export {
   type SessionEvents,
 } from "./session-events.ts";
 export { failureKey, type SessionDraft, sessionKind, unprovenFailureKey } from "./session-kind.ts";
-export {
-  type Checkpoint,
-  openCallsOf,
-  type Plan,
-  type PlanStep,
-  type QueuedPrompt,
-  SESSION_STATUSES,
-  type SessionState,
-  type SessionStatus,
+export type {
+  Checkpoint,
+  Plan,
+  PlanStep,
+  QueuedPrompt,
+  SessionState,
+  SessionStatus,
 } from "./session-state.ts";
+export { openCallsOf, SESSION_STATUSES } from "./session-state.ts";
 export { applySegments, compareTranscripts, diffSessions, type SessionDiff } from "./transcript.ts";

@@ -3,24 +3,22 @@
 import { HoldfastError } from "../errors.ts";
 import type { Place } from "../stream/index.ts";
 import { releaseChild } from "./budget.ts";
-import {
-  CALL_TRANSITIONS,
-  type Call,
-  type CallAct,
-  type CallError,
-  type CompletedData,
-  type FailedData,
-  type GrantedData,
-  type IssuedData,
-  isOpen,
-  type LostData,
-  type NoTrace,
-  type RepeatedData,
-  type SettledBy,
-  unsettledAnswer,
-  type VerifiedData,
-  type WaitingData,
+import type {
+  Call,
+  CallAct,
+  CallError,
+  CompletedData,
+  FailedData,
+  GrantedData,
+  IssuedData,
+  LostData,
+  NoTrace,
+  RepeatedData,
+  SettledBy,
+  VerifiedData,
+  WaitingData,
 } from "./call.ts";
+import { CALL_TRANSITIONS, isOpen, unsettledAnswer } from "./call.ts";
 import type { SessionState } from "./session-state.ts";
 
 export function issueCall(state: SessionState, data: IssuedData, place: Place): void {

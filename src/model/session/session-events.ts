@@ -5,42 +5,23 @@
 
 import * as z from "zod";
 import { JsonText } from "../json-text.ts";
-import {
-  checkedDraft,
-  type DataOf,
-  type Draft,
-  type EventSchema,
-  type EventSpec,
-  event,
-  lazySchema,
-  type Place,
-} from "../stream/index.ts";
+import type { DataOf, Draft, EventSchema, EventSpec, Place } from "../stream/index.ts";
+import { checkedDraft, event, lazySchema } from "../stream/index.ts";
 import { isoTime } from "../time.ts";
 import { amountsSchema, changeBudget } from "./budget.ts";
+import type { CallResult, CompletedData, IssuedData } from "./call.ts";
 import {
-  type CallResult,
-  type CompletedData,
   completedSchema,
   failedSchema,
   grantedSchema,
-  type IssuedData,
   issuedSchema,
   lostSchema,
   repeatedSchema,
   verifiedSchema,
   waitingSchema,
 } from "./call.ts";
-import {
-  type Block,
-  blockSchema,
-  checkMessage,
-  fastCopyMessage,
-  type JsonObject,
-  type Message,
-  messageSchema,
-  type ToolResultBlock,
-  toolCalls,
-} from "./message.ts";
+import type { Block, JsonObject, Message, ToolResultBlock } from "./message.ts";
+import { blockSchema, checkMessage, fastCopyMessage, messageSchema, toolCalls } from "./message.ts";
 import {
   completeCall,
   failCall,

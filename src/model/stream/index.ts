@@ -1,25 +1,19 @@
 /** Streams: events, typed facets for lists, cursors, and the seal of a store that moved. */
 
 export { countFittingRows, decodeCursor, MOVED_PAGE_BYTES, pageOf } from "./cursor.ts";
-export {
-  applyEvent,
-  checkedDraft,
-  type DataOf,
-  type Draft,
-  type DraftOf,
-  type Event,
-  type EventSchema,
-  type EventSpec,
-  event,
-  expiryOf,
-  type FacetChange,
-  type FoldKind,
-  type Item,
-  lazySchema,
-  makeEvent,
-  type Place,
-  type StreamFacets,
-  type StreamKind,
-  writeEvents,
+export type {
+  DataOf,
+  Draft,
+  DraftOf,
+  Event,
+  EventSchema,
+  EventSpec,
+  FacetChange,
+  FoldKind,
+  Item,
+  Place,
+  StreamFacets,
+  StreamKind,
 } from "./event.ts";
+export { applyEvent, checkedDraft, event, expiryOf, lazySchema, makeEvent, writeEvents } from "./event.ts";
 export { finishCopyHint, sealedStore, shellWord } from "./sealed-store.ts";

@@ -1,8 +1,9 @@
 /**
  * Exports a store into one file, also while others write to it: each stream as it is when its turn comes.
  *
- * Keys are listed before the streams, so that each belongs to a write in the file or to an earlier generation.
- * Removed streams come after them, so that a stream that is removed during the export is in the file once.
+ * Keys are listed before the streams, so that each belongs to a write in the file or to an earlier
+ * generation. Removed streams come after them, so that a stream that is removed during the export is in the
+ * file once.
  *
  * A stream with a damaged record is left out, and so are its forks; the report names them. Keys of a damaged
  * session are exported as those of a removed one: what was to happen once does not happen again.
@@ -16,18 +17,8 @@ import { everyRow, everyStream, type Journal } from "../../journal/index.ts";
 import { type ErrorCode, HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import type { MovedRow, StreamRow } from "../../store.ts";
-import {
-  type EndsLine,
-  type ExportReport,
-  Fold,
-  type GoneLine,
-  type KeyAt,
-  kindOf,
-  type Line,
-  pieces,
-  requireKind,
-  VERSION,
-} from "./format.ts";
+import type { EndsLine, ExportReport, GoneLine, KeyAt, Line } from "./format.ts";
+import { Fold, kindOf, pieces, requireKind, VERSION } from "./format.ts";
 
 const PAGE = 200;
 /** The kind of supervisors' records of workers. A supervisor creates them again. */

@@ -24,18 +24,8 @@ import { streamKind } from "../../model/names.ts";
 import { sessionKind } from "../../model/session/index.ts";
 import { type Draft, writeEvents } from "../../model/stream/index.ts";
 import type { Guard, Head, KeyRow, ReadPage, StoredWrite, StreamRow, Write } from "../../store.ts";
-import {
-  checkFile,
-  type EndsLine,
-  entriesOf,
-  Fold,
-  type GoneLine,
-  type KeyAt,
-  linesOf,
-  type PortableReport,
-  requireKind,
-  type StreamLine,
-} from "./format.ts";
+import type { EndsLine, GoneLine, KeyAt, PortableReport, StreamLine } from "./format.ts";
+import { checkFile, entriesOf, Fold, linesOf, requireKind } from "./format.ts";
 
 type ImportReport = PortableReport & { readonly added: number };
 

@@ -12,16 +12,14 @@
  */
 
 import type * as port from "../../store.ts";
+import type { CreateOptions, DiskStoreOptions, SubmitOptions } from "../kit/index.ts";
 import {
   bootClock,
-  type CreateOptions,
   closedError,
-  type DiskStoreOptions,
   diskStoreOptions,
   nearestPath,
   readOnlyError,
   refuseSealed,
-  type SubmitOptions,
   Watchers,
 } from "../kit/index.ts";
 import { list, read } from "../memory/index.ts";

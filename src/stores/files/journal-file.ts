@@ -19,14 +19,8 @@
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import type { Payload, StoredWrite } from "../../store.ts";
-import {
-  type FileIdentity,
-  foreignError,
-  identityOf,
-  isSameFile,
-  statOf,
-  tooNewError,
-} from "../kit/index.ts";
+import type { FileIdentity } from "../kit/index.ts";
+import { foreignError, identityOf, isSameFile, statOf, tooNewError } from "../kit/index.ts";
 import { corrupt, readUpTo, writeAll } from "./disk.ts";
 
 export interface Line {

@@ -13,16 +13,8 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import {
-  type Clock,
-  type FileIdentity,
-  type FileOptions,
-  identityOf,
-  isSameFile,
-  statOf,
-  systemCode,
-  UNKNOWN_BOOT,
-} from "../kit/index.ts";
+import type { Clock, FileIdentity, FileOptions } from "../kit/index.ts";
+import { identityOf, isSameFile, statOf, systemCode, UNKNOWN_BOOT } from "../kit/index.ts";
 import { readUpTo, replaced, TEMPORARY, writeAll } from "./disk.ts";
 import { JournalFile } from "./journal-file.ts";
 import type { FolderLock } from "./lock.ts";

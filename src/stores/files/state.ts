@@ -5,29 +5,19 @@
 
 import type * as port from "../../store.ts";
 import { type Clock, type LeaseExpiry, remainingMs, timelineOf } from "../kit/index.ts";
+import type { Lease, MemoryData, Space, Stream } from "../memory/index.ts";
 import {
   applyBatch,
   findConflict,
   goneStream,
-  type Lease,
-  type MemoryData,
   memoryData,
   remove,
-  type Space,
-  type Stream,
   spaceOf,
   streamOf,
 } from "../memory/index.ts";
 import { corrupt } from "./disk.ts";
-import {
-  type BeginRecord,
-  type Form,
-  JournaledWrite,
-  type JournalFile,
-  type LinePosition,
-  type PlacedLine,
-  type Segment,
-} from "./journal-file.ts";
+import type { BeginRecord, Form, JournalFile, LinePosition, PlacedLine, Segment } from "./journal-file.ts";
+import { JournaledWrite } from "./journal-file.ts";
 
 /** A write in its record. The payload follows the record in the line, `bytes` long. */
 export interface LoggedWrite extends Omit<port.Write, "payload" | "codec"> {

@@ -1,15 +1,7 @@
 /** Files as the file system sees them: identity, permissions, durable names, network disks. */
 
-import {
-  accessSync,
-  closeSync,
-  constants,
-  fsyncSync,
-  openSync,
-  type Stats,
-  statfsSync,
-  statSync,
-} from "node:fs";
+import type { Stats } from "node:fs";
+import { accessSync, closeSync, constants, fsyncSync, openSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { HoldfastError } from "../../model/errors.ts";
 

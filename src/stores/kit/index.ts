@@ -41,25 +41,21 @@ export {
   withUnknown,
 } from "./errors.ts";
 export { type Flusher, FlushQueue, type SubmitOptions } from "./flush-queue.ts";
+export type { CreateOptions, DiskStoreOptions, FileOptions } from "./shared-file.ts";
 export {
   BUSY_TIMEOUT_MS,
-  type CreateOptions,
-  type DiskStoreOptions,
   diskStoreOptions,
-  type FileOptions,
   HandleState,
   lockPauseMs,
   nearestPath,
   retryUntil,
 } from "./shared-file.ts";
+export type { StoredItem, StoredStream, StoredWriteRow } from "./sql.ts";
 export {
   addStreamConditions,
   Conditions,
   headOf,
   itemRow,
-  type StoredItem,
-  type StoredStream,
-  type StoredWriteRow,
   streamRow,
   unusedStreamRow,
   writeRow,

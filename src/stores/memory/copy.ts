@@ -3,17 +3,8 @@
 import { sealedStore } from "../../model/stream/index.ts";
 import type { MovedRow, Moving } from "../../store.ts";
 import { isSameSeal, requireEntering } from "../kit/index.ts";
-import {
-  copyPayload,
-  goneStream,
-  leaseRow,
-  type MemoryData,
-  type Space,
-  type Stream,
-  spaceOf,
-  streamOf,
-  streamRow,
-} from "./data.ts";
+import type { MemoryData, Space, Stream } from "./data.ts";
+import { copyPayload, goneStream, leaseRow, spaceOf, streamOf, streamRow } from "./data.ts";
 
 const PAGE_ROWS = 500;
 

@@ -4,15 +4,8 @@ import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import type * as port from "../../store.ts";
 import { headProblems, writeProblems } from "../kit/index.ts";
-import {
-  copyPayload,
-  leaseRow,
-  type MemoryData,
-  type Space,
-  type Stream,
-  streamOf,
-  streamRow,
-} from "./data.ts";
+import type { MemoryData, Space, Stream } from "./data.ts";
+import { copyPayload, leaseRow, streamOf, streamRow } from "./data.ts";
 
 /** A stream's own writes. The past that a fork shares is read from its parent, up to the fork's `base`. */
 export function read(

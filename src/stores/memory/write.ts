@@ -5,18 +5,8 @@
 
 import type * as port from "../../store.ts";
 import { checkBatch, guardsOf, headsAfter } from "../kit/index.ts";
-import {
-  copyPayload,
-  findFenced,
-  goneStream,
-  isHeldBy,
-  type KeyHolder,
-  leaseRow,
-  type Space,
-  type Stream,
-  sameHead,
-  streamOf,
-} from "./data.ts";
+import type { KeyHolder, Space, Stream } from "./data.ts";
+import { copyPayload, findFenced, goneStream, isHeldBy, leaseRow, sameHead, streamOf } from "./data.ts";
 
 export function append(space: Space, batch: port.Batch, now: number): port.AppendOutcome {
   const refusal = checkAppend(space, batch, now);

@@ -15,15 +15,12 @@ import { checkBatch, guardsOf, headOf, headsAfter, invalidBatch } from "../kit/i
 import type { Connection, Value } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
 import { bumpProof } from "./opening.ts";
+import type { ActResult, StoredText, StreamEntry, Transaction } from "./rows.ts";
 import {
-  type ActResult,
   coarseTime,
   DELETE_SNAPSHOTS,
   findCachedStream,
   fromText,
-  type StoredText,
-  type StreamEntry,
-  type Transaction,
   toPayload,
   toText,
   toTextOrNull,

@@ -12,31 +12,17 @@ import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import { countFittingRows } from "../../model/stream/index.ts";
 import type { MovedRow, Page, Seal } from "../../store.ts";
-import {
-  type Clock,
-  type DumpPosition,
-  dumpStep,
-  isSameSeal,
-  itemRow,
-  requireEntering,
-  type StoredItem,
-  type StoredWriteRow,
-  streamRow,
-  writeRow,
-} from "../kit/index.ts";
+import type { Clock, DumpPosition, StoredItem, StoredWriteRow } from "../kit/index.ts";
+import { dumpStep, isSameSeal, itemRow, requireEntering, streamRow, writeRow } from "../kit/index.ts";
 import type { Connection, Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
+import type { ActResult, StoredLease, StoredStream, StoredText, Transaction } from "./rows.ts";
 import {
-  type ActResult,
   coarseTime,
   findStream,
   fromPayload,
   fromText,
   STREAM_COLUMNS,
-  type StoredLease,
-  type StoredStream,
-  type StoredText,
-  type Transaction,
   toPayload,
   toText,
   toTextOrNull,

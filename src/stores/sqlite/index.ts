@@ -9,11 +9,10 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type * as port from "../../store.ts";
 import { acceptsUtf8 } from "../../store.ts";
+import type { Clock, DiskStoreOptions } from "../kit/index.ts";
 import {
   bootClock,
-  type Clock,
   closedError,
-  type DiskStoreOptions,
   diskStoreOptions,
   nearestPath,
   readOnlyError,

@@ -8,27 +8,13 @@
 
 import { decodeCursor, pageOf } from "../../model/stream/index.ts";
 import type * as port from "../../store.ts";
-import {
-  addStreamConditions,
-  type Clock,
-  Conditions,
-  itemRow,
-  type StoredItem,
-  streamRow,
-} from "../kit/index.ts";
+import type { Clock, StoredItem } from "../kit/index.ts";
+import { addStreamConditions, Conditions, itemRow, streamRow } from "../kit/index.ts";
 import { keyHolder } from "./append.ts";
 import type { Connection, Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
-import {
-  coarseTime,
-  findStream,
-  fromText,
-  STREAM_COLUMNS,
-  type StoredLease,
-  type StoredStream,
-  type StoredText,
-  toText,
-} from "./rows.ts";
+import type { StoredLease, StoredStream, StoredText } from "./rows.ts";
+import { coarseTime, findStream, fromText, STREAM_COLUMNS, toText } from "./rows.ts";
 
 type Request<Of extends port.ListRequest["of"]> = Extract<port.ListRequest, { of: Of }>;
 

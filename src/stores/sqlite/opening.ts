@@ -27,13 +27,10 @@ import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../model/errors.ts";
 import type { Seal } from "../../store.ts";
+import type { CreateOptions, Failure, FileIdentity, FileOptions } from "../kit/index.ts";
 import {
   BUSY_TIMEOUT_MS,
-  type CreateOptions,
   createEmptyFile,
-  type Failure,
-  type FileIdentity,
-  type FileOptions,
   foreignError,
   identityOf,
   isSameFile,

@@ -4,20 +4,16 @@ import type { Blob, GetRequest, PutRequest, ReadPage, ReadRequest, StoredWrite }
 import { streamRow, unusedStreamRow } from "../kit/index.ts";
 import { MAX_SEQ } from "./append.ts";
 import type { Connection } from "./driver.ts";
+import type { ActResult, PayloadForm, StoredStream, StoredText, Transaction } from "./rows.ts";
 import {
-  type ActResult,
   decodePayload,
   findCachedStream,
   fromText,
   fromTextOrNull,
   PAYLOAD_COLUMN,
   PAYLOAD_COLUMNS,
-  type PayloadForm,
   STREAM_COLUMNS,
-  type StoredStream,
-  type StoredText,
   TEXT,
-  type Transaction,
   toPayload,
   toText,
   toTextOrNull,

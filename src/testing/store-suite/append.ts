@@ -3,18 +3,8 @@
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import type { Write } from "../../store.ts";
-import {
-  bytesOf,
-  type Cases,
-  claiming,
-  guardedBy,
-  headAt,
-  outcomeIs,
-  rejectsWith,
-  type TestStore,
-  times,
-  write,
-} from "./harness.ts";
+import type { Cases, TestStore } from "./harness.ts";
+import { bytesOf, claiming, guardedBy, headAt, outcomeIs, rejectsWith, times, write } from "./harness.ts";
 
 const MALFORMED: Readonly<Record<string, Write | Write[]>> = {
   "two writes to one stream": [write("session/a", 0), write("session/a", 1)],

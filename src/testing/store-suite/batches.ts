@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
 import type { AppendOutcome, Batch, Write } from "../../store.ts";
+import type { Cases, TestStore } from "./harness.ts";
 import {
   batchOf,
-  type Cases,
   claiming,
   fork,
   guardedBy,
@@ -13,7 +13,6 @@ import {
   kindsOf,
   outcomeIs,
   rejectsWith,
-  type TestStore,
   times,
   write,
 } from "./harness.ts";

@@ -2,18 +2,8 @@
 
 import assert from "node:assert/strict";
 import type { Guard } from "../../store.ts";
-import {
-  type Cases,
-  guardedBy,
-  holder,
-  kindsOf,
-  LONG_MS,
-  outcomeIs,
-  SPACE,
-  type TestStore,
-  times,
-  write,
-} from "./harness.ts";
+import type { Cases, TestStore } from "./harness.ts";
+import { guardedBy, holder, kindsOf, LONG_MS, outcomeIs, SPACE, times, write } from "./harness.ts";
 
 async function renew(store: TestStore, leases: readonly Guard[], ttlMs = LONG_MS): Promise<readonly Guard[]> {
   return outcomeIs(await store.port.lease({ act: "renew", namespace: SPACE, leases, ttlMs }), "renewed").lost;

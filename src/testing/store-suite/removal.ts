@@ -1,17 +1,8 @@
 /** Removal: tombstones, generations, hidden parents. */
 
 import assert from "node:assert/strict";
-import {
-  type Cases,
-  claiming,
-  fork,
-  guardedBy,
-  headAt,
-  numbered,
-  outcomeIs,
-  type TestStore,
-  write,
-} from "./harness.ts";
+import type { Cases, TestStore } from "./harness.ts";
+import { claiming, fork, guardedBy, headAt, numbered, outcomeIs, write } from "./harness.ts";
 
 const stateOf = async (store: TestStore, stream: string) => (await store.row(stream)).state;
 
