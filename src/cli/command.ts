@@ -129,10 +129,8 @@ export function duration(name: string, typed: Value): number | undefined {
   if (typed === undefined) return undefined;
   const [, number, unit] = /^(\d+)(s|m|h|d)$/.exec(String(typed)) ?? [];
   if (unit !== undefined && Number(number) > 0) return Number(number) * (UNITS[unit] ?? 0);
-  throw new Misuse(
-    `${name}: ${String(typed)} is not a duration`,
-    `For example: ${name} 30d, 12h, 45m or 90s`,
-  );
+  const hint = `For example: ${name} 30d, 12h, 45m or 90s`;
+  throw new Misuse(`${name}: ${String(typed)} is not a duration`, hint);
 }
 
 /** JSON if it parses, else the text itself: `8080` is a number, `postgres 17` is text. */
@@ -149,10 +147,8 @@ export function json(name: string, typed: Value): unknown {
   try {
     return JSON.parse(String(typed)) as unknown;
   } catch {
-    throw new Misuse(
-      `${name}: ${String(typed)} is not JSON`,
-      `For example: ${name} '{"id": 1}', or for a text ${name} '"sent"'`,
-    );
+    const hint = `For example: ${name} '{"id": 1}', or for a text ${name} '"sent"'`;
+    throw new Misuse(`${name}: ${String(typed)} is not JSON`, hint);
   }
 }
 

@@ -24,10 +24,8 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
     .helpCommand(false)
     .enablePositionalOptions()
     .action(() => {
-      throw new Misuse(
-        "no command given",
-        "Show the state of everything: holdfast status. All commands: holdfast --help",
-      );
+      const hint = "Show the state of everything: holdfast status. All commands: holdfast --help";
+      throw new Misuse("no command given", hint);
     });
   const groups = new Map<string, Parser>();
   for (const [word, about] of Object.entries(GROUPS)) groups.set(word, groupOf(program, word, about));
@@ -94,10 +92,8 @@ function addCommand(program: Parser, groups: ReadonlyMap<string, Parser>, comman
 }
 
 function addWatch(program: Parser): void {
-  const parser = program
-    .command("watch")
-    .description("show status again whenever something changes")
-    .helpGroup(headingOf("watch"));
+  const about = "show status again whenever something changes";
+  const parser = program.command("watch").description(about).helpGroup(headingOf("watch"));
   for (const [flags, about] of EVERYWHERE) parser.option(flags, about);
   parser.action(async () => {
     const { watch } = await import("./watch.ts");

@@ -192,10 +192,8 @@ export class Context {
   }
 
   private severalGoals(goals: readonly string[]): HoldfastError {
-    const how = this.forCaller(
-      "Pass --goal, set HOLDFAST_GOAL, or run holdfast goal use <goal>",
-      "Pass `goal`",
-    );
+    const person = "Pass --goal, set HOLDFAST_GOAL, or run holdfast goal use <goal>";
+    const how = this.forCaller(person, "Pass `goal`");
     return new HoldfastError("GOAL_NOT_FOUND", `which goal? There are ${goals.length}`, {
       hint: `${how}. One of: ${goals.slice(0, 20).join(", ")}`,
       data: { goals },

@@ -27,21 +27,14 @@ type Spec<Input extends z.ZodType, Result extends z.ZodType> = Pick<
   "input" | "result" | "run"
 > & { readonly who?: Caller };
 
-export function query<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
+type Declare = <const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
   name: Name,
   about: string,
   spec: Spec<Input, Result>,
-): Named<Name, Input, Result> {
-  return { name, about, who: "both", writes: false, ...spec };
-}
+) => Named<Name, Input, Result>;
 
-export function mutation<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
-  name: Name,
-  about: string,
-  spec: Spec<Input, Result>,
-): Named<Name, Input, Result> {
-  return { name, about, who: "both", writes: true, ...spec };
-}
+export const query: Declare = (name, about, spec) => ({ name, about, who: "both", writes: false, ...spec });
+export const mutation: Declare = (name, about, spec) => ({ name, about, who: "both", writes: true, ...spec });
 
 export async function perform(each: Operation, context: Context, input: unknown): Promise<unknown> {
   if (each.who !== "both" && each.who !== context.caller) {

@@ -64,19 +64,14 @@ export async function importFrom(into: () => Promise<Journal>, file: string): Pr
   return { file, streams, writes, added, artifacts, left: [] };
 }
 
-interface StreamImport {
-  readonly stream: string;
-  head(): Head;
-  /** False if the store had that very write already. */
-  append(stored: StoredWrite): Promise<boolean>;
-}
+type StreamImport = Awaited<ReturnType<typeof beginStream>>;
 
 async function beginStream(
   journal: Journal,
   file: string,
   { stream, parent, base }: StreamLine,
   plan: StreamPlan | undefined,
-): Promise<StreamImport> {
+) {
   const { namespace } = journal;
   if (plan?.gap) await fillGap(journal, stream, plan.gap);
   const { generation } = (await journal.row(stream)).head;
@@ -86,6 +81,7 @@ async function beginStream(
   let fork: Write["fork"] =
     from && parent !== null ? { stream: parent, generation: from.generation, seq: base } : undefined;
   let seq = base;
+  /** False if the store had that very write already. */
   const append = async (stored: StoredWrite): Promise<boolean> => {
     const change = fold.add(journal, stream, stored);
     const write: Write = {
@@ -110,7 +106,7 @@ async function beginStream(
       { hint: RETRY, data: { stream, outcome: outcome.outcome } },
     );
   };
-  return { stream, head: () => ({ generation, seq }), append };
+  return { stream, head: (): Head => ({ generation, seq }), append };
 }
 
 /**
