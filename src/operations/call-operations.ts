@@ -75,21 +75,18 @@ async function callId(context: Context, typed: string): Promise<string> {
   return matchId("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
 }
 
-/** Refuses a retry in a cancelled session: it would never run. Only a program can reopen the session. */
-async function refuseIfCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
-  if ((await sessions.get(session)).status === "cancelled") throw notRetried(session, callId);
-}
-
 async function sessionsWith({ journal }: Holdfast, callId: string): Promise<string[]> {
   const rows = await openCallRows(journal);
   return rows.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
 }
 
-function notRetried(session: string, callId: string): HoldfastError {
+/** Refuses a retry in a cancelled session: it would never run. Only a program can reopen the session. */
+async function refuseIfCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
+  if ((await sessions.get(session)).status !== "cancelled") return;
   const message = `call ${callId}: cannot be retried, session ${session} is cancelled`;
   const retry = "To retry it, let the agent reopen the session first: session.reopen().";
   const hint = `Resolve it as landed or failed. ${retry}`;
-  return new HoldfastError("CALL_TRANSITION", message, { hint, data: { session, callId } });
+  throw new HoldfastError("CALL_TRANSITION", message, { hint, data: { session, callId } });
 }
 
 export const callOperations = [

@@ -153,11 +153,8 @@ export const goalOperations = [
     async run(context, { id, ...settings }) {
       const holdfast = await context.holdfast({ orSchema: true });
       await refuseExisting(context, id);
-      const made = await holdfast.goal(id, {
-        ...definedFields(settings),
-        by: context.by,
-        root: context.place.root,
-      });
+      const { by, place } = context;
+      const made = await holdfast.goal(id, { ...definedFields(settings), by, root: place.root });
       await context.syncFolder(made);
       return goalView(made, context);
     },
@@ -229,11 +226,8 @@ export const goalOperations = [
       const { state, seq } = await context.readGoal(id);
       const { files } = await checkFiles(context.place.root, state.files.values());
       const { notTakenIn } = context;
-      const briefing = makeBriefing(state, seq, context.now(), {
-        ...definedFields(options),
-        files,
-        notTakenIn,
-      });
+      const all = { ...definedFields(options), files, notTakenIn };
+      const briefing = makeBriefing(state, seq, context.now(), all);
       const { journal } = await context.holdfast();
       const sealed = sealNotice(await readSeal(journal));
       // An agent reads this text and no warnings.

@@ -72,14 +72,12 @@ export async function showInFolder(goal: Goal, options: ProjectOptions): Promise
   }
 }
 
-async function otherGoalShown(showing: Promise<unknown>): Promise<string | null> {
-  try {
-    await showing;
-    return null;
-  } catch (error) {
+function otherGoalShown(showing: Promise<unknown>): Promise<string | null> {
+  const other = (error: unknown): string => {
     if (isHoldfastError(error, "FOLDER_TAKEN")) return String(error.data["other"]);
     throw error;
-  }
+  };
+  return showing.then(() => null, other);
 }
 
 /**

@@ -7,10 +7,7 @@ import type { FileAct } from "../model/goal/index.ts";
 import type { Context } from "./context.ts";
 import { PLANNING } from "./store-place.ts";
 
-export interface NamedFile {
-  readonly path: string;
-  readonly act: FileAct;
-}
+type NamedFile = { readonly path: string; readonly act: FileAct };
 
 /** Folders that git and Holdfast change: hashes of their files say nothing about the work. */
 const MANAGED = [".git", ".holdfast", PLANNING];

@@ -52,11 +52,7 @@ function isActiveWord(status: string | undefined): status is ActiveWord {
   return ACTIVE_WORDS.some((word) => word === status);
 }
 
-interface Found {
-  readonly summary: SessionSummary;
-  readonly running: boolean;
-  readonly crashed: boolean;
-}
+type Found = { readonly summary: SessionSummary; readonly running: boolean; readonly crashed: boolean };
 
 async function withHolders({ journal }: Holdfast, sessions: readonly SessionSummary[]): Promise<Found[]> {
   const names = sessions.map(({ id }) => streamName("session", id));

@@ -98,10 +98,8 @@ async function examineStore(context: Context): Promise<Finding[]> {
 
 async function examineWriting({ isReadOnly }: Context, store: Store): Promise<Finding> {
   const readOnly = `${store.address}: readable, but not writable`;
-  if (isReadOnly) {
-    const hint = "Check the owner and permissions of its files, and whether the disk is mounted read-only.";
-    return bad("store", readOnly, hint);
-  }
+  const hint = "Check the owner and permissions of its files, and whether the disk is mounted read-only.";
+  if (isReadOnly) return bad("store", readOnly, hint);
   const unwritable = await store.unwritable?.();
   if (unwritable) return bad("store", `${readOnly}: ${unwritable.why}`, unwritable.hint);
   return good("store", store.address);
@@ -134,9 +132,8 @@ function examineDisk(path: string): Finding[] {
 /** Nothing for a named store, which `.planning/` does not belong to. */
 function examineEdits({ place, isStoreNamed }: Context): Finding[] {
   const lines = isStoreNamed ? [] : unparsedEdits(place);
-  return lines.map((each) =>
-    bad("edits", `not merged: ${each}`, "Read docs/repo-memory.md on how that happens."),
-  );
+  const hint = "Read docs/repo-memory.md on how that happens.";
+  return lines.map((each) => bad("edits", `not merged: ${each}`, hint));
 }
 
 /** Opening migrates; opening read-only cannot, and is refused. */
@@ -172,10 +169,8 @@ const OLDEST_NODE = [20, 19] as const;
 function examineNode(): Finding {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   const isNew = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);
-  const name = "node";
-  return isNew
-    ? good(name, process.version)
-    : bad(name, process.version, `Use Node ${OLDEST_NODE.join(".")} or later.`);
+  if (isNew) return good("node", process.version);
+  return bad("node", process.version, `Use Node ${OLDEST_NODE.join(".")} or later.`);
 }
 
 export const storeOperations = [

@@ -153,10 +153,8 @@ export const taskOperations = [
     run: (context, { goal: id, task, session, commands, files: typed, summary }) =>
       onTask(context, { goal: id, task, session }, (handle, proof) => {
         const files = typed?.map((each) => projectPath(context, each));
-        return handle.submit({
-          ...proof,
-          ...definedFields({ summary, files, commands: commands?.map(definedFields) }),
-        });
+        const evidence = definedFields({ summary, files, commands: commands?.map(definedFields) });
+        return handle.submit({ ...proof, ...evidence });
       }),
   }),
   mutation("task verify", "Accept a submitted task, or reject it with a reason", {
