@@ -116,7 +116,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     'Release 2 {"ticket":"R-2"}: completed, next Ship it',
     "spent $1.25 of $5; resumed version 0",
     "now cancelled",
-    "session release was cancelled by desk: nobody wants it. Call session.reopen() to continue it all the same.",
+    "session release was cancelled by desk: nobody wants it. Call session.reopen() to continue it.",
     "session held is held by first, which is this very process",
   ],
   artifacts: [

@@ -32,7 +32,7 @@ export interface Opened {
 }
 
 /** The argument of a case: an open store, and a clock to let leases expire. */
-interface Trial {
+export interface Trial {
   readonly store: TestStore;
   reopen(): Promise<TestStore>;
   another(): Promise<TestStore>;
