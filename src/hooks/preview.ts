@@ -8,10 +8,9 @@ import { type Actor, type GoalState, goalFold } from "../model/goal/index.ts";
 import { applyEvent } from "../model/stream/index.ts";
 import type { SessionRecorder } from "./ingest.ts";
 
-interface DraftEvent {
-  readonly type: string;
-  readonly data: unknown;
-}
+type Input<Act extends keyof SessionRecorder> = SessionRecorder[Act] extends (input: infer Of) => unknown
+  ? Of
+  : never;
 
 /** Changes `state` in place: the caller loaded it for this. */
 export class GoalPreview implements SessionRecorder {
@@ -23,23 +22,23 @@ export class GoalPreview implements SessionRecorder {
     this.now = now;
   }
 
-  startSession({ by, ...input }: Parameters<SessionRecorder["startSession"]>[0]): void {
+  startSession({ by, ...input }: Input<"startSession">): void {
     this.apply(sessionActs.startSession(this.state, by, input));
   }
 
-  noteSession({ by, ...input }: Parameters<SessionRecorder["noteSession"]>[0]): void {
+  noteSession({ by, ...input }: Input<"noteSession">): void {
     this.apply(sessionActs.noteSession(this.state, by, input));
   }
 
-  endSession({ by, ...input }: Parameters<SessionRecorder["endSession"]>[0]): void {
+  endSession({ by, ...input }: Input<"endSession">): void {
     this.apply(sessionActs.endSession(this.state, by, input));
   }
 
-  crashSession({ by, ...input }: Parameters<SessionRecorder["crashSession"]>[0]): void {
+  crashSession({ by, ...input }: Input<"crashSession">): void {
     this.apply(sessionActs.crashSession(this.state, by, input));
   }
 
-  recordFiles({ by, session, files }: Parameters<SessionRecorder["recordFiles"]>[0]): void {
+  recordFiles({ by, session, files }: Input<"recordFiles">): void {
     const data = { by, session, task: null, files: files.map((each) => ({ hash: null, ...each })) };
     this.apply({ events: [{ type: "files.recorded", data }] });
   }
@@ -48,7 +47,11 @@ export class GoalPreview implements SessionRecorder {
     this.apply({ events: [{ type: "task.reset", data: { by, task, why } }] });
   }
 
-  private apply({ events }: { readonly events: readonly DraftEvent[] }): void {
+  private apply({
+    events,
+  }: {
+    readonly events: readonly { readonly type: string; readonly data: unknown }[];
+  }): void {
     for (const { type, data } of events) {
       const v = goalFold.events[type]?.version ?? 0;
       applyEvent(goalFold, this.state, { type, v, at: this.now, data }, 0);

@@ -75,7 +75,7 @@ export async function mergeEventFolder(
   only?: string,
   warn: (error: unknown) => void = journal.warn,
 ): Promise<ReadonlyMap<string, MergeReport>> {
-  return (await mergeFolder(journal, resolve(folder), only, warn)).reports;
+  return (await mergeAllEvents(journal, folder, warn, only)).reports;
 }
 
 interface FolderMerge {
@@ -84,20 +84,13 @@ interface FolderMerge {
   readonly failed: ReadonlyMap<string, unknown>;
 }
 
-export function mergeAllEvents(
+export async function mergeAllEvents(
   journal: Journal,
   folder: string,
   warn: (error: unknown) => void,
+  only?: string,
 ): Promise<FolderMerge> {
-  return mergeFolder(journal, resolve(folder), undefined, warn);
-}
-
-async function mergeFolder(
-  journal: Journal,
-  path: string,
-  only: string | undefined,
-  warn: (error: unknown) => void,
-): Promise<FolderMerge> {
+  const path = resolve(folder);
   const reports = new Map<string, MergeReport>();
   const failed = new Map<string, unknown>();
   const names = eventFileNames(path);
@@ -267,7 +260,7 @@ export class EventFiles {
   }
 
   private async place(
-    { name, text }: EventFile,
+    { name, text }: ReturnType<typeof makeEventFile>,
     lines: readonly EntryLine[],
     isOurs: () => Promise<boolean>,
   ): Promise<boolean> {
@@ -368,16 +361,11 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-export interface GoalEvents {
-  readonly entries: readonly Entry[];
-  readonly files: readonly string[];
-}
-
 async function readEventsFolder(
   folder: string,
   names: readonly string[],
   warn: (error: unknown) => void,
-): Promise<ReadonlyMap<string, GoalEvents>> {
+): Promise<ReadonlyMap<string, { entries: readonly Entry[]; files: readonly string[] }>> {
   const goals = new Map<string, Map<string, EntryLine>>();
   const files = new Map<string, string[]>();
   const path = join(folder, EVENTS);
@@ -424,11 +412,6 @@ const FORMAT = 1;
 const NAME_CHARACTERS = 32;
 const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
 
-interface EventFile {
-  readonly name: string;
-  readonly text: string;
-}
-
 interface EntryLine {
   readonly entry: Entry;
   readonly line: string;
@@ -438,7 +421,7 @@ function lineOf(entry: Entry): EntryLine {
   return { entry, line: canonicalOf(entry as unknown as Json) };
 }
 
-function makeEventFile(goal: string, lines: Iterable<EntryLine>): EventFile {
+function makeEventFile(goal: string, lines: Iterable<EntryLine>): { name: string; text: string } {
   const once = new Map<string, EntryLine>();
   for (const each of lines) if (!once.has(each.entry.uid)) once.set(each.entry.uid, each);
   const order = [...once.values()].sort((a, b) => compareEntries(a.entry, b.entry));
@@ -449,11 +432,6 @@ function makeEventFile(goal: string, lines: Iterable<EntryLine>): EventFile {
 
 function nameOf(text: string): string {
   return `${sha256(text).slice(0, NAME_CHARACTERS)}.jsonl`;
-}
-
-interface ReadEvents {
-  readonly goal: string;
-  readonly lines: readonly EntryLine[];
 }
 
 function goalOfEvents(name: string, raw: string): string | null {
@@ -468,7 +446,7 @@ function goalOfEvents(name: string, raw: string): string | null {
   }
 }
 
-function readEventFile(name: string, raw: string): ReadEvents {
+function readEventFile(name: string, raw: string): { goal: string; lines: readonly EntryLine[] } {
   const text = normalText(raw);
   if (nameOf(text) !== name) {
     throw new UnreadableText("its content does not fit its name: it was cut or changed");

@@ -68,6 +68,8 @@ export interface ForeignFile {
   readonly look: Foreign;
 }
 
+type ForeignEdit = EditContext & ForeignFile;
+
 export async function applyForeignEdits(
   context: EditContext,
   foreign: readonly ForeignFile[],
@@ -78,28 +80,27 @@ export async function applyForeignEdits(
   const byGit = await writtenByGit(context.folder, times);
   const reports: EditReport[] = [];
   for (const { file, look } of foreign) {
-    const report = await applyForeignFile(context, file, look, byGit.get(file.path) ?? null, before);
+    const edit = { ...context, file, look };
+    const report = await applyForeignFile(edit, byGit.get(file.path) ?? null, before);
     if (report) reports.push(report);
   }
   return reports;
 }
 
 async function applyForeignFile(
-  context: EditContext,
-  file: RenderedFile,
-  look: Foreign,
+  edit: ForeignEdit,
   brought: Brought | null,
   before: number,
 ): Promise<EditReport | null> {
-  if (look.hasConflict) return rebuildConflict(context, file, look);
-  if (brought === "bulk") return backUpOnly(context, file, look, "git", "many files were written at once");
-  if (isStranger(look, before))
-    return backUpOnly(context, file, look, "stranger", "it was not rendered from this goal");
-  if (brought === null) return applyEdit(context, file, look);
+  const { file, look } = edit;
+  if (look.hasConflict) return rebuildConflict(edit);
+  if (brought === "bulk") return backUpOnly(edit, "git", "many files were written at once");
+  if (isStranger(look, before)) return backUpOnly(edit, "stranger", "it was not rendered from this goal");
+  if (brought === null) return applyEdit(edit, null);
   // In a JSON file or a record, both sides of a merge look like an edit.
-  if (file.path !== STATE_PAGE) return backUpOnly(context, file, look, "git", "git brought it");
-  if (look.text !== null && hasItemTwice(look.text)) return rebuildConflict(context, file, look);
-  return applyEdit(context, file, look, brought);
+  if (file.path !== STATE_PAGE) return backUpOnly(edit, "git", "git brought it");
+  if (look.text !== null && hasItemTwice(look.text)) return rebuildConflict(edit);
+  return applyEdit(edit, brought);
 }
 
 /** From another goal or a later revision than this store has: there is no base to compare with. */
@@ -109,25 +110,17 @@ function isStranger({ text, revision }: Foreign, seq: number): boolean {
 
 const NOTHING_APPLIED = { taken: [], conflicts: [] } as const;
 
-async function backUpOnly(
-  { folder }: EditContext,
-  { path }: RenderedFile,
-  look: Foreign,
-  from: "git" | "stranger",
-  why: string,
-): Promise<EditReport> {
-  const beside = await backUp(folder, path, look);
-  return { ...NOTHING_APPLIED, file: path, from, left: [why], beside };
+async function backUpOnly(edit: ForeignEdit, from: "git" | "stranger", why: string): Promise<EditReport> {
+  const beside = await backUp(edit);
+  return { ...NOTHING_APPLIED, file: edit.file.path, from, left: [why], beside };
 }
 
 const LINES_NAMED = 3;
 
 /** The log has what both sides rendered; but a person may have written between them. */
-async function rebuildConflict(
-  { goal, folder }: EditContext,
-  { path, text }: RenderedFile,
-  look: Foreign,
-): Promise<EditReport> {
+async function rebuildConflict(edit: ForeignEdit): Promise<EditReport> {
+  const { goal, look } = edit;
+  const { path, text } = edit.file;
   const report = { ...NOTHING_APPLIED, file: path, from: "conflict" } as const;
   const page = path === STATE_PAGE ? look.text : null;
   const lines = page === null ? [] : unrenderedLines(normalText(page), text, await textsInLog(goal));
@@ -136,17 +129,12 @@ async function rebuildConflict(
   const named = lines.slice(0, LINES_NAMED).map((line) => JSON.stringify(line.slice(0, 80)));
   const rest = more > 0 ? ` and ${more} more` : "";
   const left = `it had both sides of a merge, and in no rendering was ${named.join(", ")}${rest}`;
-  return { ...report, left: [left], beside: await backUp(folder, path, look) };
+  return { ...report, left: [left], beside: await backUp(edit) };
 }
 
 /** Null: the goal has this edit already. `brought`: git wrote it, so the time of the edit is unknown. */
-async function applyEdit(
-  context: EditContext,
-  file: RenderedFile,
-  found: Foreign,
-  brought: Brought | null = null,
-): Promise<EditReport | null> {
-  const { goal, by, folder } = context;
+async function applyEdit(edit: ForeignEdit, brought: Brought | null): Promise<EditReport | null> {
+  const { goal, by, file, look: found } = edit;
   const saved = contentHash(found);
   // Another hash, so that the same text saved by a person is applied in full.
   const hash = brought === null ? saved : sha256(`brought by git ${saved}`);
@@ -155,8 +143,8 @@ async function applyEdit(
     const texts = await textsInLog(goal);
     if (texts.has(saved) || texts.has(hash)) return null;
   }
-  const beside = await backUp(folder, file.path, found);
-  const merged = await mergeWithGoal(context, file, found, brought);
+  const beside = await backUp(edit);
+  const merged = await mergeWithGoal(edit, brought);
   const from = brought === null ? "human" : "git";
   const report = { file: file.path, from, beside, conflicts: merged.conflicts } as const;
   // Only order or spaces changed: nothing to record.
@@ -175,21 +163,17 @@ async function applyEdit(
   return { ...report, taken, left };
 }
 
-async function mergeWithGoal(
-  context: EditContext,
-  file: RenderedFile,
-  found: Foreign,
-  brought: Brought | null,
-): Promise<Merged> {
+async function mergeWithGoal(edit: ForeignEdit, brought: Brought | null): Promise<Merged> {
+  const { file, look: found } = edit;
   const nothing = { mine: [], conflicts: [] };
   if (found.text === null) return { ...nothing, left: [found.why ?? "it cannot be read"] };
   try {
-    const { base, since, digest, past } = await baseOf(context, file, found);
+    const { base, since, digest, past } = await baseOf(edit);
     if (brought !== null && digest !== found.digest)
       throw new UnreadableText("git brought it, and what it was before the edit is not known here");
     const changes = CHANGES[kindOf(file.path)];
     const merged = mergeChanges(await changes(base, found.text, since), await changes(base, file.text, null));
-    return brought === null ? merged : cautious(merged, past, context.goal.state, brought);
+    return brought === null ? merged : cautious(merged, past, edit.goal.state, brought);
   } catch (error) {
     if (!(error instanceof UnreadableText) && !isHoldfastError(error, "INPUT_INVALID")) throw error;
     return { ...nothing, left: [error.message] };
@@ -256,19 +240,12 @@ const CHANGES: Readonly<Record<Kind, ChangesBetween>> = {
   session: record("session"),
 };
 
-interface Base {
-  readonly base: string;
-  readonly since: number;
-  readonly digest: string;
-  readonly past: GoalState;
-}
-
 /** The file as it was rendered at the revision from which the person started. */
-async function baseOf(
-  { goal }: EditContext,
-  file: RenderedFile,
-  { revision, digest }: Foreign,
-): Promise<Base> {
+async function baseOf({
+  goal,
+  file,
+  look: { revision, digest },
+}: ForeignEdit): Promise<{ base: string; since: number; digest: string; past: GoalState }> {
   const now = { base: file.text, since: file.revision, digest: file.digest, past: goal.state };
   if (revision === null || revision >= file.revision || revision < 1) return now;
   const upTo = seqOfRevision(goal.state, revision);
@@ -316,9 +293,9 @@ function hasItemTwice(page: string): boolean {
 }
 
 /** Backs up a file under a second name: a hard link, else a copy; anything that is no file is moved. */
-async function backUp(folder: string, path: string, found: Foreign): Promise<string> {
-  const beside = `${path}.unread-${contentHash(found).slice(0, 12)}`;
-  const from = join(folder, path);
+async function backUp({ folder, file, look: found }: ForeignEdit): Promise<string> {
+  const beside = `${file.path}.unread-${contentHash(found).slice(0, 12)}`;
+  const from = join(folder, file.path);
   const to = join(folder, beside);
   try {
     if (found.text === null && found.why?.includes("regular")) await rename(from, to);

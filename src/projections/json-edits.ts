@@ -1,12 +1,12 @@
 /** Hand edits of agent_state.json and task_board.json. Changes of computed values are only reported. */
 
 import { noteActs, planningActs, sessionActs, type TaskInput } from "../goal/index.ts";
-import type { TaskStatus, Verification } from "../model/goal/index.ts";
-import { BUILD_TASK, REVIEW_TASK, TASK_PLAN } from "../model/goal/index.ts";
+import { BUILD_TASK, REVIEW_TASK, TASK_PLAN, type TaskStatus } from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
 import type { Change } from "./edit-changes.ts";
 import { change, dropTask, finishTask, removedTasks, reopenTask, unless } from "./edit-changes.ts";
 import { editableColumns } from "./record-rows.ts";
+import { newQuestion } from "./state-page-edits.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -22,31 +22,32 @@ export function agentStateChanges(from: Row, to: Row): Change[] {
     if (handled.includes(name) || NOT_CONTENT.includes(name) || same(from[name], to[name])) continue;
     found.push(change(name, to[name], `${name} is computed`, null));
   }
-  const describe = (name: string, value: unknown, input: Record<string, unknown>): void => {
-    const what = `${name}: ${String(value)}`;
-    found.push(change(name, value, what, (state, by) => planningActs.describe(state, by, input)));
-  };
-  if (!same(from["title"], to["title"])) describe("title", to["title"], { title: to["title"] });
-  if (!same(from["original_goal"], to["original_goal"])) {
-    describe("statement", to["original_goal"], { statement: to["original_goal"] });
-  }
-  found.push(...settingChanges(from["settings"] as Row, to["settings"] as Row));
-  found.push(...nextChange(from["next_action"] as Row | null, to["next_action"] as Row | null));
-  found.push(...factChanges(from["confirmed_facts"] as Row, to["confirmed_facts"] as Row));
-  found.push(...questionChanges(from["questions"] as Row[], to["questions"] as Row[]));
-  return found;
+  const { settings, ...top } = DESCRIBED;
+  return [
+    ...found,
+    ...describedChanges(from, to, top, ""),
+    ...describedChanges(from["settings"] as Row, to["settings"] as Row, settings, "settings."),
+    ...nextChange(from["next_action"] as Row | null, to["next_action"] as Row | null),
+    ...factChanges(from["confirmed_facts"] as Row, to["confirmed_facts"] as Row),
+    ...questionChanges(from["questions"] as Row[], to["questions"] as Row[]),
+  ];
 }
 
-function settingChanges(from: Row, to: Row): Change[] {
-  const inputs = { ttl_ms: "ttlMs", verification: "verification", max_attempts: "maxAttempts" } as const;
-  return Object.entries(inputs)
-    .filter(([name]) => !same(from[name], to[name]))
-    .map(([name, input]) => {
-      const what = `settings.${name}: ${String(to[name])}`;
-      return change(`settings.${name}`, to[name], what, (state, by) =>
-        planningActs.describe(state, by, { [input]: to[name] as number & Verification }),
-      );
-    });
+/** Members that `describe` changes, and the name of each in its input. */
+const DESCRIBED = {
+  title: "title",
+  original_goal: "statement",
+  settings: { ttl_ms: "ttlMs", verification: "verification", max_attempts: "maxAttempts" },
+} as const;
+
+function describedChanges(from: Row, to: Row, names: Record<string, string>, prefix: string): Change[] {
+  const changed = Object.entries(names).filter(([name]) => !same(from[name], to[name]));
+  return changed.map(([name, input]) => {
+    const key = prefix === "" ? input : prefix + name;
+    return change(key, to[name], `${key}: ${String(to[name])}`, (state, by) =>
+      planningActs.describe(state, by, { [input]: to[name] }),
+    );
+  });
 }
 
 function nextChange(from: Row | null, to: Row | null): Change[] {
@@ -96,11 +97,7 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
     const text = row["text"] as string;
     const old = id === undefined ? undefined : before.get(id);
     if (!old) {
-      const act = unless(
-        (state) => [...state.questions.values()].some((each) => each.text === text),
-        (state, by) => noteActs.ask(state, by, text),
-      );
-      found.push(change(`new question:${text}`, true, `new question: ${text}`, act));
+      found.push(newQuestion(text));
       continue;
     }
     if (!same(old["text"], text))

@@ -25,6 +25,10 @@ import { AGENT_STATE_VERSION, TASK_BOARD_VERSION } from "./json-files.ts";
 const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 const BASE = "https://holdfast.dev/schemas";
 
+function published(name: string, title: string, body: JsonSchema): JsonSchema {
+  return { $schema: DRAFT, $id: `${BASE}/${name}.schema.json`, title, ...body };
+}
+
 const text = { type: "string", minLength: 1 };
 const maybe = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: "null" }] });
 const list = (items: JsonSchema): JsonSchema => ({ type: "array", items });
@@ -89,16 +93,13 @@ const sealOf = (version: number): Readonly<Record<string, JsonSchema>> => ({
 
 type Definitions = Readonly<Partial<Record<ValueKind, string>>>;
 
-interface Members {
-  readonly required: Record<string, JsonSchema>;
-  readonly optional: Record<string, JsonSchema>;
-}
-
 interface MemberOptions {
   /** Members that are null or 0 are left out, as `rowMaker` does. */
   readonly sparse?: boolean;
   readonly defined?: Definitions;
 }
+
+type Members = Record<"required" | "optional", Record<string, JsonSchema>>;
 
 function membersOf(table: RecordTable, { sparse = false, defined = {} }: MemberOptions = {}): Members {
   const members: Members = { required: {}, optional: {} };
@@ -154,10 +155,7 @@ const taskBoardBody = {
   tasks: list({ $ref: "#/$defs/task" }),
 };
 
-export const TASK_BOARD_SCHEMA: JsonSchema = {
-  $schema: DRAFT,
-  $id: `${BASE}/task_board.schema.json`,
-  title: "The task board of a goal",
+export const TASK_BOARD_SCHEMA = published("task_board", "The task board of a goal", {
   ...record({ ...sealOf(TASK_BOARD_VERSION), ...taskBoardBody }),
   $defs: {
     by,
@@ -168,7 +166,7 @@ export const TASK_BOARD_SCHEMA: JsonSchema = {
     reviewTask: taskSchema(REVIEW_TASK),
     task: { oneOf: [{ $ref: "#/$defs/buildTask" }, { $ref: "#/$defs/reviewTask" }] },
   },
-};
+});
 
 const position = record({
   phase: maybe(ordinal),
@@ -241,46 +239,40 @@ function agentStateBody(risks: "risks" | "blockers"): Readonly<Record<string, Js
   };
 }
 
-export const AGENT_STATE_SCHEMA: JsonSchema = {
-  $schema: DRAFT,
-  $id: `${BASE}/agent_state.schema.json`,
-  title: "The state of a goal, for the next agent",
-  ...record({ ...sealOf(AGENT_STATE_VERSION), ...agentStateBody("risks") }),
-};
+export const AGENT_STATE_SCHEMA = published(
+  "agent_state",
+  "The state of a goal, for the next agent",
+  record({ ...sealOf(AGENT_STATE_VERSION), ...agentStateBody("risks") }),
+);
 
-const AGENT_STATE_V1_SCHEMA: JsonSchema = {
-  $schema: DRAFT,
-  $id: `${BASE}/agent_state.v1.schema.json`,
-  title: "The state of a goal, for the next agent, as version 1 wrote it",
-  ...record({ ...sealOf(1), ...agentStateBody("blockers") }),
-};
+const AGENT_STATE_V1_SCHEMA = published(
+  "agent_state.v1",
+  "The state of a goal, for the next agent, as version 1 wrote it",
+  record({ ...sealOf(1), ...agentStateBody("blockers") }),
+);
 
-export const RECORDS_SCHEMA: JsonSchema = {
-  $schema: DRAFT,
-  $id: `${BASE}/records.schema.json`,
-  title: "The frontmatter of decisions, blockers and sessions",
+export const RECORDS_SCHEMA = published("records", "The frontmatter of decisions, blockers and sessions", {
   oneOf: [{ $ref: "#/$defs/decision" }, { $ref: "#/$defs/blocker" }, { $ref: "#/$defs/session" }],
   $defs: {
     decision: record({ ...sealFields(), ...membersOf(DECISION).required }),
     blocker: record({ ...sealFields(), ...membersOf(BLOCKER).required }),
     session: record({ ...sealFields(), ...membersOf(HISTORY_ENTRY).required }),
   },
-};
+});
 
 function sealFields(): Readonly<Record<string, JsonSchema>> {
   const { run_id: goal, revision, digest } = sealOf(0);
   return { goal, revision, digest } as Readonly<Record<string, JsonSchema>>;
 }
 
-const STATE_PAIR_SCHEMA: JsonSchema = {
-  $schema: DRAFT,
-  $id: `${BASE}/state_pair.schema.json`,
-  title: "The state and the board of a goal",
-  ...record({
+const STATE_PAIR_SCHEMA = published(
+  "state_pair",
+  "The state and the board of a goal",
+  record({
     agent_state: { $ref: "agent_state.schema.json" },
     task_board: { $ref: "task_board.schema.json" },
   }),
-};
+);
 
 export const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   "agent_state.schema.json": AGENT_STATE_SCHEMA,

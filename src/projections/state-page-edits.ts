@@ -15,9 +15,24 @@ export function pageChanges(from: StatePage, to: StatePage, since: number): Chan
     ...descriptionChanges(from, to),
     ...nextChanges(from, to),
     ...taskChanges(from.tasks, to.tasks, since),
-    ...decisionChanges(from.decisions, to.decisions, since),
-    ...blockerChanges(from.blockers, to.blockers, since),
-    ...questionChanges(from.questions, to.questions),
+    ...listChanges(from.decisions, to.decisions, {
+      added: (text) => newDecision(text, since),
+      edited: (id, _before, after) => {
+        const what = `${id}: edit its file in decisions/, which makes a new decision`;
+        return change(`decision:${id}`, after, what, null);
+      },
+      removed: (id) => change(`decision:${id}`, null, `${id} was removed: supersede it instead`, null),
+    }),
+    ...listChanges(from.blockers, to.blockers, {
+      added: (text) => newBlocker(text, since),
+      edited: statusOfBlocker,
+      removed: (id) => resolveBlocker(id, "Removed from STATE.md by hand."),
+    }),
+    ...listChanges(from.questions, to.questions, {
+      added: newQuestion,
+      edited: answerQuestion,
+      removed: (id) => change(`question:${id}`, null, `${id} was removed: answer it with "=> …"`, null),
+    }),
     ...computedChanges(from.others, to.others),
   ];
 }
@@ -147,22 +162,23 @@ function newTask({ text, isChecked }: PageTask, since: number): Change {
   return change(`new task:${text}`, true, what, act);
 }
 
-function decisionChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
+interface ListEdits {
+  added(text: string): Change;
+  edited(id: string, before: string, after: string): Change;
+  removed(id: string): Change;
+}
+
+/** The changes of a list: an item without an id is new. */
+function listChanges(from: readonly PageItem[], to: readonly PageItem[], edits: ListEdits): Change[] {
   const before = byId(from);
   const after = byId(to);
-  const found: Change[] = [];
-  for (const { id, text } of to) {
-    if (id === null) found.push(newDecision(text, since));
-    else if (before.get(id)?.text !== text) {
-      const what = `${id}: edit its file in decisions/, which makes a new decision`;
-      found.push(change(`decision:${id}`, text, what, null));
-    }
-  }
-  for (const id of before.keys()) {
-    if (!after.has(id))
-      found.push(change(`decision:${id}`, null, `${id} was removed: supersede it instead`, null));
-  }
-  return found;
+  const changed = to.flatMap(({ id, text }) => {
+    if (id === null) return [edits.added(text)];
+    const old = before.get(id)?.text;
+    return old === text ? [] : [edits.edited(id, old ?? "", text)];
+  });
+  const gone = [...before.keys()].filter((id) => !after.has(id));
+  return [...changed, ...gone.map((id) => edits.removed(id))];
 }
 
 /** Parses `(2024-01-15, technology) JWT library: jose because it is typed`, or a part of that. */
@@ -195,20 +211,6 @@ function newDecision(item: string, since: number): Change {
     },
   );
   return change(`new decision:${item}`, true, `new decision: ${item}`, act);
-}
-
-function blockerChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
-  const before = byId(from);
-  const after = byId(to);
-  const found: Change[] = [];
-  for (const { id, text } of to) {
-    if (id === null) found.push(newBlocker(text, since));
-    else if (before.get(id)?.text !== text) found.push(statusOfBlocker(id, before.get(id)?.text ?? "", text));
-  }
-  for (const id of before.keys()) {
-    if (!after.has(id)) found.push(resolveBlocker(id, "Removed from STATE.md by hand."));
-  }
-  return found;
 }
 
 function newBlocker(item: string, since: number): Change {
@@ -252,22 +254,7 @@ function statusOfBlocker(id: string, before: string, after: string): Change {
   return change(`blocker:${id}`, status, what, null);
 }
 
-function questionChanges(from: readonly PageItem[], to: readonly PageItem[]): Change[] {
-  const before = byId(from);
-  const after = byId(to);
-  const found: Change[] = [];
-  for (const { id, text } of to) {
-    if (id === null) found.push(newQuestion(text));
-    else if (before.get(id)?.text !== text) found.push(answerQuestion(id, before.get(id)?.text ?? "", text));
-  }
-  for (const id of before.keys()) {
-    if (!after.has(id))
-      found.push(change(`question:${id}`, null, `${id} was removed: answer it with "=> …"`, null));
-  }
-  return found;
-}
-
-function newQuestion(text: string): Change {
+export function newQuestion(text: string): Change {
   const act = unless(
     (state) => [...state.questions.values()].some((question) => question.text === text),
     (state, by) => noteActs.ask(state, by, text),

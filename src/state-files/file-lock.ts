@@ -39,7 +39,7 @@ export async function withFileLock<Result>(
   options: { readonly waitMs?: number } = {},
 ): Promise<Result> {
   try {
-    return await lockAndAct(path, act, options);
+    return await lockAndAct(path, act, options.waitMs ?? WAIT_MS);
   } catch (error) {
     throw NO_ROOM.includes((error as NodeJS.ErrnoException | null)?.code ?? "") ? noRoom(path, error) : error;
   }
@@ -48,7 +48,7 @@ export async function withFileLock<Result>(
 async function lockAndAct<Result>(
   path: string,
   act: (lock: FileLock) => Promise<Result>,
-  { waitMs = WAIT_MS }: { readonly waitMs?: number } = {},
+  waitMs: number,
 ): Promise<Result> {
   const file = `${path}.lock`;
   const token = randomBytes(8).toString("hex");
@@ -112,18 +112,15 @@ async function removeIfDead(file: string, token: string): Promise<void> {
   const seen = await content(file);
   if (seen === null || !(await isDead(file, seen))) return;
   const away = `${file}.${token}`;
-  try {
-    await rename(file, away);
-    // This may have moved a newer lock: its owner then finds it gone, writes nothing and tries again.
-    await rm(away, { force: true });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
+  // This may move a newer lock: its owner then finds it gone, writes nothing and tries again.
+  await rename(file, away).catch(ifMissing(undefined));
+  await rm(away, { force: true });
 }
 
 async function isDead(file: string, seen: string): Promise<boolean> {
   const holder = holderIn(seen);
-  const isOld = async (): Promise<boolean> => (await ageOf(file)) > FOREIGN_MS;
+  const isOld = async (): Promise<boolean> =>
+    Date.now() - (await stat(file).catch(ifMissing({ mtimeMs: Date.now() }))).mtimeMs > FOREIGN_MS;
   // An empty lock was made in place: its maker is about to fill it, or died there.
   if (holder === null || holder.host !== hostname()) return isOld();
   const here = holderFor("", "");
@@ -156,22 +153,16 @@ function hasNoProcess(pid: number): boolean {
   }
 }
 
-async function ageOf(file: string): Promise<number> {
-  try {
-    return Date.now() - (await stat(file)).mtimeMs;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return 0;
+/** For `catch`: a missing file counts as `value`. */
+function ifMissing<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
+  return (error) => {
+    if (error.code === "ENOENT") return value;
     throw error;
-  }
+  };
 }
 
 async function content(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
-    throw error;
-  }
+  return readFile(file, "utf8").catch(ifMissing(null));
 }
 
 function stillHeld(path: string, file: string, seen: string | null): HoldfastError {

@@ -1,6 +1,6 @@
 /** Tests the wiring from the agents' side: runs our hooks, starts the MCP server, lists its tools. */
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { isHoldfastError } from "../model/errors.ts";
 import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
 import { jsonValue } from "./json-file.ts";
@@ -106,42 +106,24 @@ async function proveHooks(root: string, agent: AgentName, path: string, config: 
   return findings;
 }
 
-interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-  readonly ms: number;
-}
-
 /** Runs a hook as an agent does: by a shell, in the project, with the event as input. */
-function runHook(root: string, command: string, input: string): Promise<Ran> {
+function runHook(
+  root: string,
+  command: string,
+  input: string,
+): Promise<{ code: unknown; out: string; err: string; ms: number }> {
   const since = performance.now();
   const variables = ["CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR"];
   const env = { ...process.env, ...Object.fromEntries(variables.map((name) => [name, root])) };
+  const limits = { timeout: LONGEST_MS, killSignal: "SIGKILL", maxBuffer: Number.POSITIVE_INFINITY } as const;
   return new Promise((resolve) => {
-    const child = spawn("sh", ["-c", command], {
-      cwd: root,
-      env,
-      timeout: LONGEST_MS,
-      killSignal: "SIGKILL",
+    const child = execFile("sh", ["-c", command], { cwd: root, env, ...limits }, (error, out, err) => {
+      const code = error ? (error.code ?? null) : 0;
+      resolve({ code, out, err, ms: Math.round(performance.now() - since) });
     });
-    const output = { out: "", err: "" };
-    child.stdout.on("data", (chunk) => {
-      output.out += String(chunk);
-    });
-    child.stderr.on("data", (chunk) => {
-      output.err += String(chunk);
-    });
-    const end = (code: number | null): void =>
-      resolve({ code, ...output, ms: Math.round(performance.now() - since) });
-    child.on("error", (error) => {
-      output.err += error.message;
-      end(null);
-    });
-    child.on("close", end);
     // A hook may close its input without reading it.
-    child.stdin.on("error", () => undefined);
-    child.stdin.end(input);
+    child.stdin?.on("error", () => undefined);
+    child.stdin?.end(input);
   });
 }
 

@@ -244,9 +244,9 @@ export function invalidity(raw: string): RpcError | null {
 const NEWLINE = 0x0a;
 
 /** Splits at the newline byte only: `readline` would also split at U+2028, which JSON may contain. */
-export function readLines(source: Readable, each: (raw: string) => void): void {
+export function readLines(source: Readable, each: (raw: string) => void): () => void {
   let parts: Buffer[] = [];
-  source.on("data", (chunk: Buffer) => {
+  const read = (chunk: Buffer): void => {
     let from = 0;
     for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
       parts.push(chunk.subarray(from, at));
@@ -256,7 +256,9 @@ export function readLines(source: Readable, each: (raw: string) => void): void {
       if (text !== "") each(text);
     }
     if (from < chunk.length) parts.push(chunk.subarray(from));
-  });
+  };
+  source.on("data", read);
+  return () => void source.off("data", read);
 }
 
 /**

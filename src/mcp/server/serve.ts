@@ -6,41 +6,11 @@
 import { writeSync } from "node:fs";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { HoldfastError } from "../../model/errors.ts";
+import { readLines } from "../proxy/json-rpc.ts";
 import { AgentSession, type ServerOptions } from "./agent-session.ts";
 import { buildServer } from "./server.ts";
 
-const END = 0x0a;
 const SHOWN = 80;
-
-/** Reports lines that are not JSON. The SDK ignores them, and the client would wait for ever. */
-class BrokenLines {
-  private readonly refuse: (message: string) => void;
-  private parts: Buffer[] = [];
-
-  constructor(refuse: (message: string) => void) {
-    this.refuse = refuse;
-  }
-
-  readonly read = (chunk: Buffer): void => {
-    let from = 0;
-    for (let end = chunk.indexOf(END); end >= 0; end = chunk.indexOf(END, from)) {
-      this.check(Buffer.concat([...this.parts, chunk.subarray(from, end)]).toString("utf8"));
-      this.parts = [];
-      from = end + 1;
-    }
-    if (from < chunk.length) this.parts.push(chunk.subarray(from));
-  };
-
-  private check(line: string): void {
-    if (line.trim() === "") return;
-    try {
-      JSON.parse(line);
-    } catch (error) {
-      this.refuse(`a line is not JSON (${(error as Error).message}): ${line.slice(0, SHOWN)}`);
-    }
-  }
-}
-
 const MAX_BYTES = 10 << 20;
 const PARSE_ERROR = -32_700;
 
@@ -52,7 +22,7 @@ class Wire extends StdioServerTransport {
     this.closed = resolve;
   });
   lastError: Error | null = null;
-  private readonly broken = new BrokenLines((message) => process.stdout.write(parseError(message)));
+  private stopReading: () => void = () => undefined;
 
   constructor() {
     super(process.stdin, process.stdout, { maxBufferSize: MAX_BYTES });
@@ -60,13 +30,23 @@ class Wire extends StdioServerTransport {
 
   override async start(): Promise<void> {
     await super.start();
-    process.stdin.on("data", this.broken.read);
+    this.stopReading = readLines(process.stdin, answerBroken);
   }
 
   override async close(): Promise<void> {
-    process.stdin.off("data", this.broken.read);
+    this.stopReading();
     await super.close();
     this.closed(this.lastError);
+  }
+}
+
+/** Answers a line that is not JSON: the SDK ignores it, and the client would wait for ever. */
+function answerBroken(line: string): void {
+  try {
+    JSON.parse(line);
+  } catch (error) {
+    const what = `a line is not JSON (${(error as Error).message}): ${line.slice(0, SHOWN)}`;
+    process.stdout.write(parseError(what));
   }
 }
 
