@@ -12,17 +12,12 @@ const NEAR_MS = 2_000;
 const LOG_BYTES = 1 << 20;
 const AT_ONCE = { files: 5, withinMs: 1_000 };
 
-interface WrittenFile {
-  readonly path: string;
-  readonly modifiedMs: number;
-}
-
 /** `here`: committed or stashed in this repository. `elsewhere`: perhaps from another clone. */
 export type Brought = "here" | "elsewhere" | "bulk";
 
 export async function writtenByGit(
   folder: string,
-  files: readonly WrittenFile[],
+  files: readonly { readonly path: string; readonly modifiedMs: number }[],
 ): Promise<Map<string, Brought>> {
   const moved = await headMoved(folder);
   const times = files.map(({ modifiedMs }) => modifiedMs).sort((a, b) => a - b);

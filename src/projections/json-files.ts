@@ -38,12 +38,6 @@ function taskRow(task: Task, blockers: readonly string[]): Row {
   return { id, kind, ...plan, ...ownRow[kind](task), ...workRow(task) };
 }
 
-interface TaskText {
-  readonly blockedBy: string;
-  readonly text: string;
-  readonly row: Row;
-}
-
 export function boardRevision(state: GoalState): number {
   let revision = state.phasesRevision;
   for (const task of state.tasks.values()) if (task.revision > revision) revision = task.revision;
@@ -53,7 +47,7 @@ export function boardRevision(state: GoalState): number {
 
 /** Renders a board repeatedly. Tasks are immutable, so the text of an unchanged task is reused. */
 export class TaskBoardText {
-  private readonly texts = new WeakMap<Task, TaskText>();
+  private readonly texts = new WeakMap<Task, { blockedBy: string; text: string }>();
 
   readonly fresh: Row[] = [];
 
@@ -79,7 +73,7 @@ export class TaskBoardText {
     if (known?.blockedBy === blockedBy) return known.text;
     const row = taskRow(task, blockers);
     const text = layoutJson(row, 2);
-    this.texts.set(task, { blockedBy, text, row });
+    this.texts.set(task, { blockedBy, text });
     this.fresh.push(row);
     return text;
   }

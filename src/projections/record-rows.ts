@@ -6,13 +6,11 @@ import { isoTime } from "./written-text.ts";
 
 export type Row = Record<string, unknown>;
 
-interface RowOptions {
-  /** A member that is null or 0 is left out: absence says the same, in fewer lines. */
-  readonly sparse?: boolean;
-}
-
-/** Makes the rows of one table. Sections of a Markdown file are no members of its row. */
-export function rowMaker(table: RecordTable, { sparse = false }: RowOptions = {}): (record: object) => Row {
+/**
+ * Makes the rows of one table. Sections of a Markdown file are no members of its row. `sparse`: a member that is
+ * null or 0 is left out.
+ */
+export function rowMaker(table: RecordTable, { sparse = false } = {}): (record: object) => Row {
   const columns = Object.entries(table).filter(([, { file, section }]) => file !== false && !section);
   const makers = columns.map(([name, field]) => ({
     name,

@@ -24,16 +24,12 @@ export interface RenderedFile extends SealedText {
   readonly path: string;
 }
 
-export interface FreshRows {
-  readonly agentState: Record<string, unknown>;
-  readonly tasks: Record<string, unknown>[];
-}
-
 export interface Rendering {
   readonly seq: number;
   /** The page comes last, so that everything it points to is there. */
   readonly files: readonly RenderedFile[];
-  readonly fresh: FreshRows;
+  /** Rows to check against the schemas before they are written; the check empties `tasks`. */
+  readonly fresh: { agentState: Record<string, unknown>; tasks: Record<string, unknown>[] };
 }
 
 export function renderedPaths(state: GoalState): string[] {

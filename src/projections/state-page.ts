@@ -9,7 +9,6 @@ import {
   type Affects,
   type Blocker,
   compareTasks,
-  type DisplayStatus,
   displayStatus,
   findTask,
   type GoalState,
@@ -41,19 +40,9 @@ const LIMITS = {
   files: 8,
 };
 
-interface SummaryTask {
-  readonly id: string;
-  readonly status: DisplayStatus;
-  readonly title: string;
-}
-
-interface SummaryLine {
-  readonly id: string;
-  readonly text: string;
-}
-
-interface Shown<Item> {
-  readonly items: readonly Item[];
+/** The lines of a list, and how many it leaves out. */
+interface Shown {
+  readonly items: readonly string[];
   readonly more: number;
 }
 
@@ -67,18 +56,18 @@ interface StateSummary {
   readonly progress: Progress;
   readonly next: string | null;
   readonly ready: string | null;
-  readonly phases: Shown<string>;
-  readonly tasks: Shown<SummaryTask>;
-  readonly decisions: Shown<SummaryLine>;
-  readonly blockers: Shown<SummaryLine>;
-  readonly questions: Shown<SummaryLine>;
-  readonly sessions: Shown<string>;
-  readonly files: Shown<string>;
+  readonly phases: Shown;
+  readonly tasks: Shown;
+  readonly decisions: Shown;
+  readonly blockers: Shown;
+  readonly questions: Shown;
+  readonly sessions: Shown;
+  readonly files: Shown;
 }
 
 export function summaryOf(state: GoalState, survey: Survey): StateSummary {
   const line = (text: string): string => oneLine(text, ITEM_CHARACTERS);
-  const named = (id: string, text: string): SummaryLine => ({ id, text: line(text) });
+  const named = (id: string, text: string): string => `${id} ${line(text)}`;
   const position = positionOf(state, survey);
   return {
     goal: state.id,
@@ -136,7 +125,7 @@ function nextActionLines(state: GoalState, survey: Survey): Pick<StateSummary, "
   };
 }
 
-function phaseLines({ phases }: Survey, position: Position): Shown<string> {
+function phaseLines({ phases }: Survey, position: Position): Shown {
   const current = phases.findIndex(({ number }) => number === position.phase);
   const first = Math.max(0, Math.min(current - LIMITS.phases / 2, phases.length - LIMITS.phases));
   const shown = phases.slice(first, first + LIMITS.phases);
@@ -149,7 +138,7 @@ function phaseLines({ phases }: Survey, position: Position): Shown<string> {
 }
 
 /** Blocked and running tasks elsewhere, then open tasks of this phase, then its latest done ones. */
-function taskLines(state: GoalState, survey: Survey, position: Position): Shown<SummaryTask> {
+function taskLines(state: GoalState, survey: Survey, position: Position): Shown {
   const all = [...state.tasks.values()].filter(
     (task) => task.phase === position.phase && task.status !== "dropped",
   );
@@ -164,11 +153,11 @@ function taskLines(state: GoalState, survey: Survey, position: Position): Shown<
     .slice(0, LIMITS.tasks)
     .sort(compareTasks);
   return {
-    items: shown.map((task) => ({
-      id: task.id,
-      status: displayStatus(task, survey.blockedBy.has(task.id)),
-      title: oneLine(task.title, ITEM_CHARACTERS),
-    })),
+    items: shown.map((task) => {
+      const status = displayStatus(task, survey.blockedBy.has(task.id));
+      const box = status === "done" ? "x" : " ";
+      return `[${box}] ${task.id} [${status}] ${oneLine(task.title, ITEM_CHARACTERS)}`;
+    }),
     more: all.length + elsewhere.length - shown.length,
   };
 }
@@ -183,7 +172,7 @@ function affectedWords({ tasks, phases, goal, other }: Affects): string {
   return words.length === 0 ? "" : ` (affects: ${words.join(", ")})`;
 }
 
-function last<Row, Item>(rows: readonly Row[], limit: number, item: (row: Row) => Item): Shown<Item> {
+function last<Row>(rows: readonly Row[], limit: number, item: (row: Row) => string): Shown {
   return { items: rows.slice(-limit).map(item), more: Math.max(0, rows.length - limit) };
 }
 
@@ -197,10 +186,6 @@ export function renderStatePage(summary: StateSummary, seq: number): SealedText 
     position: snakeRow(position),
     progress: snakeRow(progress),
   } as Fields;
-  const lines = (shown: Shown<SummaryLine>): Shown<string> => ({
-    items: shown.items.map(({ id, text }) => `${id} ${text}`),
-    more: shown.more,
-  });
   const where = "task_board.json";
   const body = [
     `# ${summary.title || summary.goal}`,
@@ -208,10 +193,10 @@ export function renderStatePage(summary: StateSummary, seq: number): SealedText 
     section("Current Position", [positionLine(summary)]),
     section("Progress", [progress.bar, "", ...listed(summary.phases, where)]),
     section("Next Action", nextLines(summary)),
-    section("Tasks", listed({ ...summary.tasks, items: summary.tasks.items.map(taskLine) }, where)),
-    section("Decisions", listed(lines(summary.decisions), "decisions/")),
-    section("Blockers", listed(lines(summary.blockers), "blockers/")),
-    section("Open Questions", listed(lines(summary.questions), "agent_state.json")),
+    section("Tasks", listed(summary.tasks, where)),
+    section("Decisions", listed(summary.decisions, "decisions/")),
+    section("Blockers", listed(summary.blockers, "blockers/")),
+    section("Open Questions", listed(summary.questions, "agent_state.json")),
     section("Sessions", listed(summary.sessions, "sessions/")),
     section("Files Modified", listed(summary.files, "agent_state.json")),
   ];
@@ -229,12 +214,8 @@ function nextLines({ next, ready }: StateSummary): string[] {
   return [next, ready && `${READY}${ready}`].filter((line) => line !== null).flatMap((line) => [line, ""]);
 }
 
-function listed({ items, more }: Shown<string>, where: string): string[] {
+function listed({ items, more }: Shown, where: string): string[] {
   return [...items.map((item) => `- ${item}`), ...(more > 0 ? [`- … ${more} more in ${where}`] : [])];
-}
-
-function taskLine({ id, status, title }: SummaryTask): string {
-  return `[${status === "done" ? "x" : " "}] ${id} [${status}] ${title}`;
 }
 
 /** `Phase 2 of 4: JWT Implementation · Plan 3: Refresh Token Rotation · T-014 Rotate tokens · in_progress` */

@@ -33,13 +33,15 @@ export interface AgentRow {
 const hook = (launch: Launch, agent: AgentName, event: string): string =>
   `${launch.shell(agent)} hook ${agent} ${event}`;
 
+interface HookOptions {
+  readonly matcher?: string;
+  readonly timeout: number;
+  readonly async?: true;
+  readonly name?: string;
+}
+
 /** The form of Claude Code, Codex and Gemini CLI: `{ matcher, hooks: [{ type, command, … }] }`. */
-function group(
-  launch: Launch,
-  agent: AgentName,
-  event: string,
-  options: { matcher?: string; timeout: number; async?: true; name?: string },
-): Wanted[] {
+function group(launch: Launch, agent: AgentName, event: string, options: HookOptions): Wanted[] {
   const { matcher, timeout, name } = options;
   const entry = {
     ...(name !== undefined && { name }),
@@ -49,6 +51,14 @@ function group(
     ...(options.async && { async: true }),
   };
   return [{ ...(matcher !== undefined && { matcher }), hooks: [entry] }] as unknown as Wanted[];
+}
+
+function groups(agent: AgentName, rows: Readonly<Record<string, readonly [string, HookOptions]>>) {
+  return (launch: Launch): { readonly hooks: Wanted } => ({
+    hooks: Object.fromEntries(
+      Object.entries(rows).map(([name, [event, options]]) => [name, group(launch, agent, event, options)]),
+    ),
+  });
 }
 
 function mcpServers({ mcp }: Launch, there: unknown, type?: "stdio"): { readonly [key: string]: Wanted } {
@@ -71,24 +81,17 @@ const claude: AgentRow = {
     {
       path: ".claude/settings.json",
       format: "json",
-      wanted: (launch) => {
-        const on = (event: string, options: Parameters<typeof group>[3]) =>
-          group(launch, "claude", event, options);
-        return {
-          hooks: {
-            SessionStart: on("session-start", { matcher: "startup|resume|clear|compact|fork", timeout: 10 }),
-            PostToolUse: on("touched", {
-              matcher: "Edit|MultiEdit|Write|NotebookEdit|Bash",
-              timeout: 5,
-              async: true,
-            }),
-            PreCompact: on("checkpoint", { matcher: "manual|auto", timeout: 10 }),
-            Stop: on("stop", { timeout: 10 }),
-            StopFailure: on("stop-failure", { timeout: 5 }),
-            SessionEnd: on("session-end", { timeout: 5 }),
-          },
-        };
-      },
+      wanted: groups("claude", {
+        SessionStart: ["session-start", { matcher: "startup|resume|clear|compact|fork", timeout: 10 }],
+        PostToolUse: [
+          "touched",
+          { matcher: "Edit|MultiEdit|Write|NotebookEdit|Bash", timeout: 5, async: true },
+        ],
+        PreCompact: ["checkpoint", { matcher: "manual|auto", timeout: 10 }],
+        Stop: ["stop", { timeout: 10 }],
+        StopFailure: ["stop-failure", { timeout: 5 }],
+        SessionEnd: ["session-end", { timeout: 5 }],
+      }),
     },
     { path: ".mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there, "stdio") },
   ],
@@ -102,19 +105,13 @@ const codex: AgentRow = {
     {
       path: ".codex/hooks.json",
       format: "json",
-      wanted: (launch) => {
-        const on = (event: string, options: Parameters<typeof group>[3]) =>
-          group(launch, "codex", event, options);
-        return {
-          hooks: {
-            SessionStart: on("session-start", { matcher: "startup|resume|clear|compact", timeout: 10 }),
-            PostToolUse: on("touched", { matcher: "apply_patch|Edit|Write|Bash", timeout: 5 }),
-            PreCompact: on("checkpoint", { matcher: "manual|auto", timeout: 10 }),
-            Stop: on("stop", { timeout: 10 }),
-            SessionEnd: on("session-end", { timeout: 3 }),
-          },
-        };
-      },
+      wanted: groups("codex", {
+        SessionStart: ["session-start", { matcher: "startup|resume|clear|compact", timeout: 10 }],
+        PostToolUse: ["touched", { matcher: "apply_patch|Edit|Write|Bash", timeout: 5 }],
+        PreCompact: ["checkpoint", { matcher: "manual|auto", timeout: 10 }],
+        Stop: ["stop", { timeout: 10 }],
+        SessionEnd: ["session-end", { timeout: 3 }],
+      }),
     },
     {
       path: ".codex/config.toml",

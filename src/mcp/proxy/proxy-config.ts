@@ -4,50 +4,9 @@ import { readFileSync } from "node:fs";
 import { parse, YAMLParseError } from "yaml";
 import * as z from "zod";
 import { HoldfastError } from "../../model/errors.ts";
-import { formatPath, type Json } from "../../model/json.ts";
+import { formatPath } from "../../model/json.ts";
 import { isId } from "../../model/names.ts";
-import { badPlaceholder, type Condition, conditionSchema, templateSchema } from "./condition.ts";
-
-export interface VerifyRule {
-  readonly tool: string;
-  readonly args: Json;
-  readonly landed: Condition;
-  /** Holds if it did not and cannot any more: it is retried at once. */
-  readonly never?: Condition | undefined;
-  /** No trace yet. So does an answer that fits no condition, unless it is an error. */
-  readonly absent?: Condition | undefined;
-  /** The answer for the agent in place of the lost one. Default: the answer of the verifying tool. */
-  readonly result?: Json | undefined;
-}
-
-export interface ToolRule {
-  readonly effect: "read" | "write" | "mutate";
-  readonly dedupe:
-    | "delivered"
-    | "session"
-    | "global"
-    | { readonly scope: "session" | "global"; readonly key: string };
-  readonly idempotent?: true | { readonly forMs: number } | undefined;
-  /** The argument in which the tool takes our key. */
-  readonly keyArgument?: string | undefined;
-  readonly timeoutMs?: number | undefined;
-  readonly settleMs?: number | undefined;
-  readonly interrupted: "ask" | "fail";
-  /** Meaning of `isError`: an ordinary answer, a failure without effect, or an unknown outcome. */
-  readonly errors: "answer" | "failed" | "unknown";
-  /** `pass` forwards a cancellation. `finish` completes the call and keeps its answer for the next one. */
-  readonly cancel: "pass" | "finish";
-  readonly verify?: VerifyRule | undefined;
-}
-
-/** The rule for a tool without one: it counts as mutating. */
-const UNDECLARED: ToolRule = {
-  effect: "mutate",
-  dedupe: "delivered",
-  interrupted: "ask",
-  errors: "answer",
-  cancel: "pass",
-};
+import { badPlaceholder, conditionSchema, templateSchema } from "./condition.ts";
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const duration = z
@@ -66,10 +25,15 @@ const verify = z.strictObject({
   tool: z.string().min(1),
   args: templateSchema.default({}),
   landed: conditionSchema,
+  /** It did not take effect and cannot any more: it is retried at once. */
   never: conditionSchema.optional(),
+  /** No trace yet. An answer that fits no condition means the same, unless it is an error. */
   absent: conditionSchema.optional(),
+  /** The answer for the agent in place of the lost one. Default: the answer of the verifying tool. */
   result: templateSchema.optional(),
 });
+
+export type VerifyRule = z.output<typeof verify>;
 
 const described = z
   .strictObject({
@@ -81,18 +45,26 @@ const described = z
       ])
       .default("delivered"),
     idempotent: z.union([z.literal(true), z.strictObject({ for: duration })]).optional(),
+    /** The argument in which the tool takes our key. */
     keyArgument: z.string().min(1).optional(),
     timeout: duration.optional(),
     settle: duration.optional(),
     interrupted: z.enum(["ask", "fail"]).default("ask"),
+    /** Meaning of `isError`: an ordinary answer, a failure without effect, or an unknown outcome. */
     errors: z.enum(["answer", "failed", "unknown"]).default("answer"),
+    /** `pass` forwards a cancellation. `finish` completes the call and keeps its answer for the next. */
     cancel: z.enum(["pass", "finish"]).default("pass"),
     verify: verify.optional(),
   })
-  .transform(({ idempotent, timeout, settle, ...rest }): ToolRule => {
+  .transform(({ idempotent, timeout, settle, ...rest }) => {
     const repeat = typeof idempotent === "object" ? { forMs: idempotent.for } : idempotent;
     return { ...rest, idempotent: repeat, timeoutMs: timeout, settleMs: settle };
   });
+
+export type ToolRule = Readonly<z.output<typeof described>>;
+
+/** The rule for a tool without one: it counts as mutating. */
+const UNDECLARED: ToolRule = described.parse({});
 
 const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
 

@@ -17,6 +17,7 @@
  */
 
 import type { Readable, Writable } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import { failpoint } from "../../failpoint.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
@@ -132,12 +133,10 @@ export class DurableProxy {
   /** Waits briefly for calls in flight; the ledger keeps the rest. */
   async close(): Promise<void> {
     clearInterval(this.timer);
-    let timer: NodeJS.Timeout | undefined;
-    const enough = new Promise((resolve) => {
-      timer = setTimeout(resolve, LAST_CALLS_MS);
-    });
-    await Promise.race([Promise.allSettled([...this.work]), enough]);
-    clearTimeout(timer);
+    const enough = new AbortController();
+    const late = pause(LAST_CALLS_MS, undefined, { signal: enough.signal }).catch(() => undefined);
+    await Promise.race([Promise.allSettled([...this.work]), late]);
+    enough.abort();
     await this.downstream.stop();
   }
 

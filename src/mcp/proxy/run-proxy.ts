@@ -39,7 +39,7 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   const { input = process.stdin, output = process.stdout } = options;
   const log = options.log ?? ((text: string) => process.stderr.write(`holdfast mcp proxy: ${text}\n`));
   let holdfast: Holdfast | undefined;
-  let signals: Signals | undefined;
+  let signals: ReturnType<typeof catchSignals> | undefined;
   try {
     const config =
       options.config === undefined ? new ProxyConfig(undefined, new Map()) : readProxyConfig(options.config);
@@ -52,12 +52,9 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
     holdfast = await context.create();
     const session = await takeSession(holdfast, sessionId(options, config, context.place.root), options);
     const { command, keep, cancelledMs } = options;
-    signals = new Signals();
-    await serve(
-      new DurableProxy({ session, config, command, input, output, log, keep, cancelledMs }),
-      session,
-      signals,
-    );
+    signals = catchSignals();
+    const proxy = new DurableProxy({ session, config, command, input, output, log, keep, cancelledMs });
+    await serve(proxy, session, signals.received);
   } catch (error) {
     await refuseClient(input, output, error);
     throw error;
@@ -69,31 +66,23 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   }
 }
 
-class Signals {
-  readonly received: Promise<void>;
-  readonly #listeners: [NodeJS.Signals, () => void][] = [];
-
-  constructor() {
-    this.received = new Promise((resolve) => {
-      for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
-        this.#listeners.push([signal, resolve]);
-        process.once(signal, resolve);
-      }
-    });
-  }
-
-  ignore(): void {
-    for (const [signal, listener] of this.#listeners) process.off(signal, listener);
-  }
+function catchSignals(): { readonly received: Promise<void>; ignore(): void } {
+  const signals = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
+  let stop = (): void => undefined;
+  const received = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  for (const signal of signals) process.once(signal, stop);
+  return { received, ignore: () => void signals.map((signal) => process.off(signal, stop)) };
 }
 
-async function serve(proxy: DurableProxy, session: Session, signals: Signals): Promise<void> {
+async function serve(proxy: DurableProxy, session: Session, signal: Promise<void>): Promise<void> {
   const lost = new Promise<void>((resolve) => {
     session.lost.addEventListener("abort", () => resolve(), { once: true });
   });
   try {
     await proxy.start();
-    await Promise.race([proxy.clientGone, signals.received, lost]);
+    await Promise.race([proxy.clientGone, signal, lost]);
   } finally {
     await proxy.close();
   }

@@ -61,27 +61,21 @@ export class AgentSession {
     return { name: by ?? `${client}-${process.ppid.toString(36)}`, role };
   }
 
-  async perform(operation: Operation, input: Readonly<Record<string, unknown>>): Promise<unknown> {
-    return this.use((context) => this.performOn(context, operation, input));
-  }
-
-  private async performOn(
-    context: Context,
-    operation: Operation,
-    input: Readonly<Record<string, unknown>>,
-  ): Promise<unknown> {
-    const isClaim = CLAIMING.includes(operation.name);
-    const isOfSession = isClaim || operation.name === "brief";
-    const said = isOfSession ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
-    const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
-    const { goal, session } = result;
-    if (operation.name === "resume" && goal !== undefined && session) this.session = { goal, id: session };
-    if (operation.name === "handoff") this.session = undefined;
-    if (isClaim && goal !== undefined) {
-      this.goals.add(goal);
-      await this.renewQuietly();
-    }
-    return result;
+  perform(operation: Operation, input: Readonly<Record<string, unknown>>): Promise<unknown> {
+    return this.use(async (context) => {
+      const isClaim = CLAIMING.includes(operation.name);
+      const isOfSession = isClaim || operation.name === "brief";
+      const said = isOfSession ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
+      const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
+      const { goal, session } = result;
+      if (operation.name === "resume" && goal !== undefined && session) this.session = { goal, id: session };
+      if (operation.name === "handoff") this.session = undefined;
+      if (isClaim && goal !== undefined) {
+        this.goals.add(goal);
+        await this.renewQuietly();
+      }
+      return result;
+    });
   }
 
   async use<Result>(act: (context: Context) => Promise<Result>): Promise<Result> {

@@ -107,13 +107,15 @@ function text(words: string): { type: "text"; text: string } {
 }
 
 function failure(error: unknown): CallToolResult {
-  const known = isHoldfastError(error) ? error : internal(error);
-  const { code, message, hint, retryable } = known;
+  const { code, message, hint, retryable } = isHoldfastError(error)
+    ? error
+    : { code: "INTERNAL", message: messageOf(error), hint: BUG, retryable: false };
   const said = { code, message: short(message), hint: short(toolHint(hint)), retryable };
   return { isError: true, content: [text(dataElement("error", said))], _meta: { "holdfast/error": said } };
 }
 
 const ERROR_CHARACTERS = 800;
+const BUG = "This is a bug in Holdfast. Please report it.";
 
 /** An error message may quote long input. */
 function short(words: string): string {
@@ -121,15 +123,7 @@ function short(words: string): string {
   return shown.length <= ERROR_CHARACTERS ? shown : `${shown.slice(0, ERROR_CHARACTERS)}…`;
 }
 
-function internal(error: unknown): { code: string; message: string; hint: string; retryable: boolean } {
-  const message = error instanceof Error ? error.message : String(error);
-  return {
-    code: "INTERNAL",
-    message,
-    hint: "This is a bug in Holdfast. Please report it.",
-    retryable: false,
-  };
-}
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function addResources(server: McpServer, agent: AgentSession): void {
   const state = async (uri: URL, goal: string | undefined): Promise<ReadResourceResult> => {
