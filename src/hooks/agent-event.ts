@@ -26,7 +26,6 @@ export interface AgentEvent {
   readonly cwd: string | null;
   /** Reason of a session start: startup, resume, clear, compact. */
   readonly source: string;
-  /** Paths of the files that a tool changed, as the agent wrote them. */
   readonly files: readonly string[];
   readonly reason: string | null;
   readonly contextUsage: number | null;

@@ -47,7 +47,6 @@ export async function runIngest(reporter: Reporter): Promise<void> {
   }
 }
 
-/** The agent's own work comes first. */
 function lowerPriority(): void {
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL);

@@ -13,10 +13,8 @@ export interface SessionOrigin {
   readonly goal: string | null;
 }
 
-/** Returns null while no goal is chosen in that worktree. */
 export type GoalChoice = (origin: SessionOrigin) => string | null;
 
-/** The goal that `HOLDFAST_GOAL` or the worktree of `place` chooses. */
 export function chosenGoal(place: StorePlace): string | null {
   return process.env["HOLDFAST_GOAL"] || currentGoal(place);
 }

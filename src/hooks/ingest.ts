@@ -63,7 +63,6 @@ export async function ingestSpools(
   }
 }
 
-/** Applies the pending lines to the preview of one goal. The spools stay as they are. */
 export async function previewSpools(
   goal: SessionRecorder,
   choose: GoalChoice,
@@ -152,7 +151,6 @@ async function once(
   await act();
 }
 
-/** Records the files of consecutive `touched` lines together. */
 async function ingestLines(
   goal: SessionRecorder,
   spool: Spool,
@@ -202,16 +200,12 @@ async function startSession(goal: SessionRecorder, spool: Spool, isFresh: boolea
   await goal.startSession({ session: spool.name, agent: spool.agent, by: actorOf(spool) });
 }
 
-async function ensureActive(goal: SessionRecorder, spool: Spool): Promise<void> {
-  if (!isActive(goal, spool)) await startSession(goal, spool, false);
-}
-
 async function note(
   goal: SessionRecorder,
   spool: Spool,
   input: { notes?: string; issues?: string[]; contextUsage?: number | null },
 ): Promise<void> {
-  await ensureActive(goal, spool);
+  await startSession(goal, spool, false);
   await goal.noteSession({ session: spool.name, by: actorOf(spool), ...input });
 }
 
@@ -227,10 +221,10 @@ async function recordFiles(
     return !known || known.hash !== hash || known.session !== spool.name;
   });
   if (changed.length === 0) return;
-  await ensureActive(goal, spool);
-  const files = changed.map(({ path, hash }) => {
-    return hash === null ? { path, act: "deleted" as const } : { path, act: "modified" as const, hash };
-  });
+  await startSession(goal, spool, false);
+  const files = changed.map(({ path, hash }) =>
+    hash === null ? { path, act: "deleted" as const } : { path, act: "modified" as const, hash },
+  );
   await goal.recordFiles({ files, session: spool.name, by: actorOf(spool) });
 }
 

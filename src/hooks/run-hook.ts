@@ -112,7 +112,6 @@ function trySpool(about: AgentEvent, place: StorePlace): boolean {
   }
 }
 
-/** Returns true if the event calls for a briefing or for ingestion. */
 function spoolLine(about: AgentEvent, place: StorePlace): boolean {
   const { agent, conversation, event } = about;
   if (conversation === REHEARSAL) return event === "session-start";

@@ -125,7 +125,6 @@ export class Spool {
     }
   }
 
-  /** All lines, the lines that are not in the goal yet, and the size of all whole lines in bytes. */
   read(): { all: SpooledLine[]; pending: SpooledLine[]; bytes: number } {
     const content = readFileSync(this.file);
     const bytes = content.lastIndexOf(0x0a) + 1;
@@ -169,7 +168,6 @@ export class Spool {
     writeFileSync(this.intentFile, JSON.stringify(intent), { mode: 0o600 });
   }
 
-  /** Removes a spool whose conversation ended or crashed long ago and is in the goal. */
   removeIfOld(all: readonly SpooledLine[], now: number): void {
     const last = all.at(-1)?.line;
     if (!last || now - last.at < KEEP_SPOOL_MS) return;

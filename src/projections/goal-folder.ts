@@ -80,43 +80,39 @@ interface Looked {
   readonly look: Look;
 }
 
+interface WriterOptions {
+  readonly human: Actor;
+  readonly waitMs: number;
+  /** The goal that the folder may stop showing. */
+  readonly instead?: string | undefined;
+}
+
 export class FolderWriter {
   readonly folder: string;
   private readonly goal: Goal;
-  private readonly human: Actor;
-  private readonly waitMs: number;
+  private readonly options: WriterOptions;
   private readonly renderer = new Renderer();
   private readonly scan: FolderScan;
   private readonly events: EventFiles;
   private readonly leaseName: string;
   private readonly owner: string;
-  private readonly instead: string | null;
   private skipsEventLook = false;
   private isReady = false;
   private isSwept = false;
 
-  private constructor(goal: Goal, folder: string, human: Actor, waitMs: number, instead: string | null) {
-    this.instead = instead;
+  private constructor(goal: Goal, folder: string, options: WriterOptions) {
     this.goal = goal;
     this.folder = folder;
-    this.human = human;
-    this.waitMs = waitMs;
+    this.options = options;
     this.scan = new FolderScan(folder, goal.id);
     this.events = new EventFiles(folder, goal.id);
     this.leaseName = `render/${sha256(folder).slice(0, 16)}`;
     this.owner = goalCore(goal).journal.newId();
   }
 
-  static async open(
-    goal: Goal,
-    folder: string,
-    human: Actor,
-    waitMs: number,
-    instead: string | null = null,
-  ): Promise<FolderWriter> {
+  static async open(goal: Goal, folder: string, options: WriterOptions): Promise<FolderWriter> {
     await mkdir(folder, { recursive: true });
-    const real = await realpath(folder);
-    return new FolderWriter(goal, real, human, waitMs, instead);
+    return new FolderWriter(goal, await realpath(folder), options);
   }
 
   /** `isFresh`: the caller has just scanned all files and found no edit. */
@@ -211,7 +207,7 @@ export class FolderWriter {
     const refused: RefusedFile[] = [];
     let merged: MergeReport | null = null;
     const isShown = (await this.shown())?.goal === this.goal.id;
-    this.scan.mayReplace = (goal) => isShown || goal === this.instead;
+    this.scan.mayReplace = (goal) => isShown || goal === this.options.instead;
     for (let round = 0; round < ROUNDS; round++) {
       await this.goal.refresh();
       const brought = await this.lookForEvents();
@@ -224,7 +220,7 @@ export class FolderWriter {
       const looked: Looked[] = [];
       for (const file of rendering.files)
         looked.push({ file, look: await this.scan.at(file, seq, isFresh && round === 0) });
-      const context = { goal: this.goal, folder: this.folder, by: this.human };
+      const context = { goal: this.goal, folder: this.folder, by: this.options.human };
       const reports = await applyForeignEdits(context, looked.filter(isForeign));
       // A second round may find the same edit again.
       edits.push(...reports.filter((each) => !edits.some((known) => sameJson(known, each))));
@@ -283,20 +279,15 @@ export class FolderWriter {
   /** Null: another process rendered this revision while we waited. */
   private async acquire(): Promise<Lease | null> {
     const { journal } = goalCore(this.goal);
-    const until = performance.now() + this.waitMs;
+    const { waitMs } = this.options;
+    const until = performance.now() + waitMs;
     for (;;) {
-      const lease = await journal.leases.take(this.leaseName, this.owner, {
-        label: this.goal.by.name,
-        waitMs: 0,
-      });
+      const asked = { label: this.goal.by.name, waitMs: 0 };
+      const lease = await journal.leases.take(this.leaseName, this.owner, asked);
       if (lease instanceof Lease) return lease;
       if (performance.now() > until) {
-        throw renderingElsewhere(
-          this.goal.id,
-          this.folder,
-          lease.holder?.label ?? "another process",
-          this.waitMs,
-        );
+        const holder = lease.holder?.label ?? "another process";
+        throw renderingElsewhere(this.goal.id, this.folder, holder, waitMs);
       }
       const shown = await this.shown();
       if (shown?.goal === this.goal.id && shown.revision >= this.goal.revision) return null;

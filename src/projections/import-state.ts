@@ -73,8 +73,8 @@ export async function importState(
   const { file, root, by = { name: "import", role: "human" } } = options;
   const imported = await readFile(file);
   const { row } = imported;
-  const title = text(row["title"]);
-  const statement = text(row["statement"]) ?? text(row["goal"]) ?? title ?? `Imported from ${file}`;
+  const title = shortText(row["title"]);
+  const statement = shortText(row["statement"]) ?? shortText(row["goal"]) ?? title ?? `Imported from ${file}`;
   const goal = await openGoal(journal, id, { by, statement, title, ...(root !== undefined && { root }) });
   const hashes = await hashesOf(root, row);
   const notes = await goalCore(goal).commit(by, (state) => {
@@ -84,6 +84,8 @@ export async function importState(
   });
   return { goal, ...notes };
 }
+
+const shortText = (value: unknown): string | null => prose(value)?.slice(0, LINE) ?? null;
 
 async function readFile(file: string): Promise<ImportedText> {
   try {
@@ -98,10 +100,6 @@ async function readFile(file: string): Promise<ImportedText> {
       cause: error,
     });
   }
-}
-
-function text(value: unknown): string | null {
-  return typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, 500) : null;
 }
 
 async function hashesOf(root: string | undefined, row: ImportedText["row"]): Promise<Map<string, string>> {
@@ -136,6 +134,16 @@ const HANDLED = words(
   "title statement goal position progress decisions blockers sessions next_action resume_context " +
     "questions tasks revision digest",
 );
+
+const DECISION_KEYS = words(
+  "date type context decision reason rationale alternatives_considered alternatives reversible",
+);
+const SESSION_KEYS = words(
+  "id agent started ended status context_usage completed issues notes handoff_reason working_on",
+);
+const CONTEXT_KEYS = words("key_implementations open_questions files_modified_this_session files_modified");
+
+const itemId = (letter: string, number: number): string => `${letter}-${String(number).padStart(3, "0")}`;
 
 function importActs(
   state: GoalState,
@@ -249,7 +257,7 @@ class Import {
       planningActs.addTasks(state, this.by, [{ title, ...(phase !== null && { phase }), ...place }]),
     );
     const { T } = this.draft.state.given;
-    return T > given.T ? `T-${String(T).padStart(3, "0")}` : null;
+    return T > given.T ? itemId("T", T) : null;
   }
 
   /** Claims a running task for the session that was active; the next agent takes it over. */
@@ -278,11 +286,7 @@ class Import {
       };
       const today = date ?? new Date(this.now).toISOString().slice(0, 10);
       this.run((state) => noteActs.decide(state, this.by, input, today, null));
-      this.keepOthers(
-        `decisions.D-${String(this.draft.state.given.D).padStart(3, "0")}`,
-        each,
-        words("date type context decision reason rationale alternatives_considered alternatives reversible"),
-      );
+      this.keepOthers(`decisions.${itemId("D", this.draft.state.given.D)}`, each, DECISION_KEYS);
     }
   }
 
@@ -299,7 +303,7 @@ class Import {
         return { ...act, events: [{ ...reported, data: { ...reported.data, reportedAt: since } }, ...rest] };
       });
       if (!acted) continue;
-      const id = `B-${String(this.draft.state.given.B).padStart(3, "0")}`;
+      const id = itemId("B", this.draft.state.given.B);
       const workaround = prose(each["workaround"]);
       if (status === "bypassed") {
         const followUps = strings(each["workaround_tasks"]).map((title) => ({ title: title.slice(0, LINE) }));
@@ -339,21 +343,10 @@ class Import {
         this.add({ type: "session.crashed", data: { by, session, notes: null } });
       } else if (endedAt !== null || each["status"] === "ended") {
         const handoffReason = prose(each["handoff_reason"]);
-        const data = {
-          by,
-          session,
-          ...noted,
-          completed,
-          handoffReason,
-          ...(endedAt !== null && { endedAt }),
-        };
-        this.add({ type: "session.ended", data });
+        const ended = { ...noted, completed, handoffReason, ...(endedAt !== null && { endedAt }) };
+        this.add({ type: "session.ended", data: { by, session, ...ended } });
       } else this.add({ type: "session.noted", data: { by, session, ...noted } });
-      this.keepOthers(
-        `sessions.${session}`,
-        each,
-        words("id agent started ended status context_usage completed issues notes handoff_reason working_on"),
-      );
+      this.keepOthers(`sessions.${session}`, each, SESSION_KEYS);
     }
   }
 
@@ -379,11 +372,7 @@ class Import {
     }
     const missing = files.filter((path) => !hashes.has(path));
     if (missing.length > 0) this.keep("files_modified", missing);
-    this.keepOthers(
-      "resume_context",
-      context,
-      words("key_implementations open_questions files_modified_this_session files_modified"),
-    );
+    this.keepOthers("resume_context", context, CONTEXT_KEYS);
   }
 
   compare(row: Row): void {

@@ -94,7 +94,6 @@ const sealOf = (version: number): Readonly<Record<string, JsonSchema>> => ({
 type Definitions = Readonly<Partial<Record<ValueKind, string>>>;
 
 interface MemberOptions {
-  /** Members that are null or 0 are left out, as `rowMaker` does. */
   readonly sparse?: boolean;
   readonly defined?: Definitions;
 }

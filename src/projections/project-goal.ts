@@ -189,13 +189,14 @@ export async function followGoal(goal: Goal, options: FollowOptions): Promise<Go
 function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> {
   const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
   const human: Actor = { name: options.human ?? userName(), role: "human" };
-  const { waitMs = WAIT_MS, instead = null } = options;
-  return FolderWriter.open(goal, path, human, waitMs, instead);
+  const { waitMs = WAIT_MS, instead } = options;
+  return FolderWriter.open(goal, path, { human, waitMs, instead });
 }
 
 /** For a goal that the folder does not show: writes its events there, now and after every write. */
 export async function keepEvents(goal: Goal, folder: string): Promise<void> {
-  const writer = await FolderWriter.open(goal, resolve(folder), { name: userName(), role: "human" }, WAIT_MS);
+  const human: Actor = { name: userName(), role: "human" };
+  const writer = await FolderWriter.open(goal, resolve(folder), { human, waitMs: WAIT_MS });
   await writer.saveEvents();
   let queue: Promise<void> = Promise.resolve();
   goalCore(goal).guardWrites({

@@ -43,7 +43,6 @@ export function renderedPaths(state: GoalState): string[] {
   ];
 }
 
-/** Renders one goal repeatedly, at the cost of what changed. */
 export class Renderer {
   private readonly records = new WeakMap<object, RenderedFile>();
   private readonly boardText = new TaskBoardText();

@@ -19,13 +19,11 @@ export interface SealedText extends Seal {
   readonly text: string;
 }
 
-/** `rest`: everything after the seal, with the end of the frontmatter and the body. */
 export function sealMarkdown(goal: string, revision: number, rest: string): SealedText {
   const head = `---\ngoal: ${yamlScalar(goal)}\nrevision: ${revision}\n`;
   return sealed(goal, revision, head, (digest) => `digest: sha256:${digest}\n`, rest);
 }
 
-/** `rest`: everything after the seal inside the outermost object, with its end. */
 export function sealJson(goal: string, version: number, revision: number, rest: string): SealedText {
   const run = `  "run_id": ${jsonString(goal)},\n  "revision": ${revision},\n`;
   const head = `{\n  "schema_version": ${version},\n${run}`;

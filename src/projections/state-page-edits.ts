@@ -168,7 +168,6 @@ interface ListEdits {
   removed(id: string): Change;
 }
 
-/** The changes of a list: an item without an id is new. */
 function listChanges(from: readonly PageItem[], to: readonly PageItem[], edits: ListEdits): Change[] {
   const before = byId(from);
   const after = byId(to);

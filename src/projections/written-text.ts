@@ -16,7 +16,6 @@ export function optionalTime(ms: number | null): string | number | null {
   return ms === null ? null : isoTime(ms);
 }
 
-/** One line without invisible characters, cut to `limit` characters. */
 export function oneLine(text: string, limit: number): string {
   const line = text.replace(/\s+/gu, " ").replace(ALL_UNPRINTABLE, "").replace(/ +/g, " ").trim();
   if (line.length <= limit) return line;

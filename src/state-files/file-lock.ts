@@ -175,13 +175,7 @@ function stillHeld(path: string, file: string, seen: string | null): HoldfastErr
 }
 
 function noRoom(path: string, cause: unknown): HoldfastError {
-  return new HoldfastError(
-    "STORE_FULL",
-    `${path} could not be written: there is no room for it (${(cause as Error).message})`,
-    {
-      hint: "Free some space on this disk, or raise the limit on files, then try again.",
-      cause,
-      data: { path },
-    },
-  );
+  const message = `${path} could not be written: there is no room for it (${(cause as Error).message})`;
+  const hint = "Free some space on this disk, or raise the limit on files, then try again.";
+  return new HoldfastError("STORE_FULL", message, { hint, cause, data: { path } });
 }

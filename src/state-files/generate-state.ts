@@ -15,7 +15,6 @@ export interface StateTemplate {
   readonly name: string;
   /** More members of the state: `{ invoices: "string[]" }`. */
   readonly state?: FieldSpecs;
-  /** More members of build tasks and of review tasks. */
   readonly build?: FieldSpecs;
   readonly review?: FieldSpecs;
 }
@@ -35,15 +34,10 @@ const TASK: FieldSpecs = {
 const BUILD: FieldSpecs = { acceptance: "string[]" };
 const REVIEW: FieldSpecs = { reviews: "string[]", checklist: "string[]" };
 
-/** The generated files: path to text. */
 export function generateState(template: StateTemplate): Readonly<Record<string, string>> {
   const { name } = template;
-  for (const word of [
-    name,
-    ...[template.state, template.build, template.review].flatMap((each) => Object.keys(each ?? {})),
-  ]) {
-    if (!NAME.test(word)) throw badName(word);
-  }
+  const fields = { ...template.state, ...template.build, ...template.review };
+  for (const word of [name, ...Object.keys(fields)]) if (!NAME.test(word)) throw badName(word);
   const state = { ...STATE, ...template.state };
   const build = { ...TASK, ...BUILD, ...template.build };
   const review = { ...TASK, ...REVIEW, ...template.review };
@@ -216,12 +210,8 @@ export function ${made}Memory(place: { folder: string } | { store: Holdfast }): 
 }
 
 function badName(word: string): HoldfastError {
-  return new HoldfastError(
-    "NAME_INVALID",
-    `${JSON.stringify(word.slice(0, 60))} cannot name a file or a member`,
-    {
-      hint: "Use lower-case letters, digits and underscores, beginning with a letter; 41 characters at most.",
-      data: { reason: "TEMPLATE_NAME", word },
-    },
-  );
+  const message = `${JSON.stringify(word.slice(0, 60))} cannot name a file or a member`;
+  const hint =
+    "Use lower-case letters, digits and underscores, beginning with a letter; 41 characters at most.";
+  return new HoldfastError("NAME_INVALID", message, { hint, data: { reason: "TEMPLATE_NAME", word } });
 }

@@ -39,7 +39,6 @@ export function signatureAt(path: string): Signature | null {
 export interface PreparedFile {
   readonly path: string;
   readonly signature: Signature;
-  /** Renames it into place. Durable once the folder is synced. */
   place(): Promise<void>;
   discard(): Promise<void>;
 }

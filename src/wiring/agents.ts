@@ -9,7 +9,6 @@ export type AgentName = (typeof AGENTS)[number];
 export interface Launch {
   /** For hooks, which a shell runs: `holdfast`. Arguments follow it. */
   shell(agent: AgentName): string;
-  /** For MCP servers, which start without a shell. */
   readonly mcp: { readonly command: string; readonly args: readonly string[] };
   /** For people who type it in the project's folder. Default: `holdfast`. */
   readonly typed?: string;

@@ -3,7 +3,6 @@
 import { HoldfastError } from "../model/errors.ts";
 
 export interface Insertion {
-  /** Offset in the text before any insertion. */
   readonly at: number;
   readonly text: string;
 }
@@ -37,7 +36,6 @@ export function removeAll(text: string, insertions: readonly Insertion[], length
   return removedByText(text, sorted);
 }
 
-/** Insertions from `first` on have moved. */
 function removedInPlace(
   text: string,
   sorted: readonly Insertion[],

@@ -84,7 +84,6 @@ class JsonMerge {
   }
 }
 
-/** Equal for values that differ only in the order of members. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) =>
     each !== null && typeof each === "object" && !Array.isArray(each)
@@ -112,7 +111,6 @@ function addMembers(
   );
 }
 
-/** Adds items at the end of an object or a list, in the style of the text around. */
 function addItems(
   text: string,
   container: Node,

@@ -73,7 +73,6 @@ const COMMAND = new RegExp(
 const IN_PROJECT = /[\\/]node_modules[\\/](?:\.bin[\\/]holdfast|holdfast[\\/])/;
 
 interface Started {
-  /** The program, as it was started. */
   readonly program: string;
   readonly env: NodeJS.ProcessEnv;
 }

@@ -49,23 +49,25 @@ export function readWhole(root: string, path: string): string | null {
   }
 }
 
-interface Written {
+interface Prepared {
+  readonly file: PlannedFile;
   readonly target: string;
-  readonly before: string | null;
+  readonly temporary: string | null;
 }
 
 export function placeAll(root: string, files: readonly PlannedFile[]): void {
   const changed = files.filter(({ before, after }) => before !== after);
   const made: string[] = [];
-  const done: Written[] = [];
-  const prepared: { file: PlannedFile; target: string; temporary: string | null }[] = [];
+  const done: Prepared[] = [];
+  const prepared: Prepared[] = [];
   try {
     for (const file of changed) prepared.push(prepare(root, file, made));
-    for (const { file, target, temporary } of prepared) {
+    for (const each of prepared) {
+      const { file, target, temporary } = each;
       if (readWhole(root, file.path) !== file.before) throw changedMeanwhile(file.path);
       if (temporary === null) rmSync(target);
       else renameSync(temporary, target);
-      done.push({ target, before: file.before });
+      done.push(each);
     }
   } catch (error) {
     for (const { temporary } of prepared) if (temporary !== null) rmSync(temporary, { force: true });
@@ -77,11 +79,7 @@ export function placeAll(root: string, files: readonly PlannedFile[]): void {
 }
 
 /** Follows links: settings that are kept elsewhere stay there. */
-function prepare(
-  root: string,
-  file: PlannedFile,
-  made: string[],
-): { file: PlannedFile; target: string; temporary: string | null } {
+function prepare(root: string, file: PlannedFile, made: string[]): Prepared {
   const { before, after } = file;
   const place = join(root, file.path);
   const target = before === null ? place : realpathSync(place);
@@ -95,7 +93,7 @@ function prepare(
   return { file, target, temporary };
 }
 
-function undo({ target, before }: Written): void {
+function undo({ target, file: { before } }: Prepared): void {
   if (before === null) rmSync(target, { force: true });
   else writeFileSync(target, before);
 }

@@ -108,7 +108,6 @@ function additions(
   return { insertions, notes: [...theirs, ...notes] };
 }
 
-/** Whether the file has all wanted entries, and no others of ours. */
 function isWired(text: string, file: WiredFile, launch: Launch): boolean {
   if (file.format === "toml") {
     const added = addTable("", file.path, SERVER_TABLE, { ...launch.mcp });
@@ -129,14 +128,12 @@ export function serverIn(config: unknown): unknown {
   return (config as { mcpServers?: { holdfast?: unknown } } | undefined)?.mcpServers?.holdfast;
 }
 
-/** All commands of ours in a configuration, in order. */
 export function commandsIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
   const own = ourCommand(value);
   return [...(own === null ? [] : [own]), ...Object.values(value).flatMap(commandsIn)];
 }
 
-/** The diff of a planned file, for people to read before anything is written. */
 export function unifiedDiff(path: string, before: string | null, after: string | null): string {
   if (before === after) return "";
   const { hunks } = structuredPatch("", "", before ?? "", after ?? "", "", "", {

@@ -16,7 +16,6 @@ export function tomlValue(text: string, file: string, name: string): unknown {
   return valueAt(parseToml(text, file), name.split("."));
 }
 
-/** The insertion of a table at the end; null when something of that name exists. */
 export function addTable(
   text: string,
   file: string,
@@ -81,7 +80,6 @@ function valueAt(value: unknown, [name, ...rest]: readonly string[]): unknown {
   return valueAt((value as Table)[name], rest);
 }
 
-/** A copy without the value at a path, and without tables that are empty then. */
 function without(table: Table, [name = "", ...rest]: readonly string[]): Table {
   const { [name]: found, ...others } = table;
   if (rest.length === 0 || typeof found !== "object" || found === null)

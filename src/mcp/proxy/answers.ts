@@ -15,7 +15,6 @@ const META = "holdfast/call";
 /** `_meta` field of a recorded result: numbers that JavaScript rounds, as the server wrote them. */
 const NUMBERS = "holdfast/numbers";
 
-/** The result to record, with the exact text of every number that JavaScript rounds. */
 export function withNumbers({ message: { result }, inexact }: Line): unknown {
   const numbers = inexact.flatMap(({ path, text }) => {
     return path[0] === "result" ? [{ path: path.slice(1), text }] : [];
@@ -91,22 +90,15 @@ export function waitingAnswer(
 }
 
 export function failedAnswer(error: CallError, callId: string): unknown {
-  return errorResult(`This call failed, and nothing has happened: ${error.message}`, {
-    code: "CALL_FAILED",
-    callId,
-  });
+  const text = `This call failed, and nothing has happened: ${error.message}`;
+  return errorResult(text, { code: "CALL_FAILED", callId });
 }
 
 export function troubleAnswer(error: unknown): unknown {
-  if (isHoldfastError(error)) {
-    return errorResult(`${error.code}: ${error.message}. ${error.hint}`, {
-      code: error.code,
-      hint: error.hint,
-    });
-  }
-  return errorResult(`INTERNAL: ${error instanceof Error ? error.message : String(error)}`, {
-    code: "INTERNAL",
-  });
+  const message = error instanceof Error ? error.message : String(error);
+  if (!isHoldfastError(error)) return errorResult(`INTERNAL: ${message}`, { code: "INTERNAL" });
+  const { code, hint } = error;
+  return errorResult(`${code}: ${message}. ${hint}`, { code, hint });
 }
 
 function errorResult(text: string, meta: Readonly<Record<string, unknown>>): unknown {

@@ -99,7 +99,6 @@ export interface Condition {
   readonly at?: string | undefined;
   readonly equals?: Json | undefined;
   readonly contains?: string | undefined;
-  /** A regular expression, without placeholders. */
   readonly matches?: string | undefined;
   /** True: there must be a value at that place. False: there must be none. */
   readonly exists?: boolean | undefined;

@@ -81,7 +81,6 @@ export class Deliveries {
   private readonly latest = new Map<string, number>();
   /** Numbers of calls whose answer was written to this connection and not cancelled. */
   private readonly answered = new Map<string, number>();
-  /** Answers that the client has not confirmed yet, by the id of their ping. */
   private readonly unread = new Map<Id, Answered>();
 
   constructor(session: Pick<Session, "metadata" | "describe">, find: (callId: string) => Call | undefined) {
@@ -115,7 +114,6 @@ export class Deliveries {
     }
   }
 
-  /** The client has read everything up to this ping. */
   async read(pingId: Id): Promise<void> {
     const answer = this.unread.get(pingId);
     if (!answer) return;

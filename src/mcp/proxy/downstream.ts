@@ -42,7 +42,6 @@ export class GivenUp extends Error {
 
 export interface DownstreamOptions {
   readonly command: readonly string[];
-  /** Every message of the server but responses to our own requests. */
   onLine(line: Line): void;
   onEnd(why: string): void;
   /** Must not write to stdout. */
@@ -66,7 +65,6 @@ export interface Asking {
   readonly id?: string;
   /** Called right before the write: from here on the request cannot be withdrawn. */
   begun?(): void;
-  /** Called when the operating system has the bytes. */
   sent?(): void;
   /** Aborting it before `begun` prevents the request. */
   readonly signal?: AbortSignal;
@@ -183,7 +181,6 @@ export class Downstream {
     pending.reject(new GivenUp(why, late));
   }
 
-  /** Closes the server's stdin and kills the process if it does not exit. */
   async stop(): Promise<void> {
     this.isStopping = true;
     clearTimeout(this.restart);

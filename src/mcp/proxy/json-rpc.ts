@@ -156,7 +156,6 @@ export interface Message {
 export interface Line {
   readonly raw: string;
   readonly message: Message;
-  /** Numbers that differ between `message` and `raw`. */
   readonly inexact: readonly InexactNumber[];
 }
 
@@ -209,12 +208,10 @@ export function notificationText(method: string, params: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 
-/** `result` is JSON text. */
 export function resultText(id: Id, result: string): string {
   return `{"jsonrpc":"2.0","id":${idText(id)},"result":${result}}`;
 }
 
-/** `id` is null if the request had no readable id. */
 export function errorText(id: Id | null, error: RpcError): string {
   return `{"jsonrpc":"2.0","id":${id === null ? "null" : idText(id)},"error":${JSON.stringify(error)}}`;
 }
@@ -235,10 +232,8 @@ export function invalidity(raw: string): RpcError | null {
     return { code: INVALID_REQUEST, message: "batches are not supported: send one message per line" };
   // Answering an answer could loop for ever.
   if (typeof read === "object" && read !== null && ("error" in read || "result" in read)) return null;
-  return {
-    code: INVALID_REQUEST,
-    message: "not a message: a request has a method, and a string or a number as id",
-  };
+  const message = "not a message: a request has a method, and a string or a number as id";
+  return { code: INVALID_REQUEST, message };
 }
 
 const NEWLINE = 0x0a;

@@ -19,7 +19,6 @@ import { type Downstream, GivenUp, NotSent } from "./downstream.ts";
 import { asTexts, type Line, type Message, type RpcError } from "./json-rpc.ts";
 import type { ToolRule, VerifyRule } from "./proxy-config.ts";
 
-/** A request of the client on its way to the server. */
 export interface Forwarding {
   readonly id: string;
   readonly params: Readonly<Record<string, unknown>>;
@@ -32,7 +31,6 @@ export interface Forwarder {
   readonly downstream: Downstream;
   /** The client's request behind a call. A call that is settled after a crash has none. */
   forwarding(callId: string): Forwarding | undefined;
-  /** `_meta` for requests of our own. */
   envelope(): Readonly<Record<string, unknown>> | undefined;
   /** Keeps the server's answer for the client where the ledger only records a failure. */
   keepAnswer(callId: string, answer: { readonly error: RpcError } | { readonly result: unknown }): void;
@@ -67,7 +65,6 @@ function isMembers(value: Json): value is Readonly<Record<string, Json>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Adds our key unless the agent passed one. */
 function withKey({ keyArgument }: ToolRule, args: Json, key: string): Json {
   if (keyArgument === undefined || !isMembers(args)) return args;
   const given = args[keyArgument];

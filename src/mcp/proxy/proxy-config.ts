@@ -152,11 +152,10 @@ function checkRule(file: string, parsed: ProxyConfig, name: string, rule: ToolRu
     throw refusal(file, formatPath(["tools", name, ...field.split(".")]), what);
   };
   if (rule.effect === "read") {
+    const what = "is not for a read, which has no effect and simply runs again";
     for (const field of ["verify", "idempotent", "keyArgument", "settleMs"] as const)
-      if (rule[field] !== undefined)
-        refuse(field.replace("Ms", ""), "is not for a read, which has no effect and simply runs again");
-    if (rule.dedupe !== "delivered")
-      refuse("dedupe", "is not for a read, which has no effect and simply runs again");
+      if (rule[field] !== undefined) refuse(field.replace("Ms", ""), what);
+    if (rule.dedupe !== "delivered") refuse("dedupe", what);
   }
   const scope = typeof rule.dedupe === "object" ? rule.dedupe.scope : rule.dedupe;
   if (rule.effect === "write" && scope === "global")
@@ -164,11 +163,9 @@ function checkRule(file: string, parsed: ProxyConfig, name: string, rule: ToolRu
   if (rule.keyArgument !== undefined && rule.idempotent === undefined)
     refuse("keyArgument", "needs idempotent: true, or idempotent: { for: 24h }");
   if (!rule.verify) return;
-  if (parsed.ruleFor(rule.verify.tool).effect !== "read")
-    refuse(
-      "verify.tool",
-      `${rule.verify.tool} is not declared as read, and verification must have no effect`,
-    );
+  const { tool } = rule.verify;
+  if (parsed.ruleFor(tool).effect !== "read")
+    refuse("verify.tool", `${tool} is not declared as read, and verification must have no effect`);
 }
 
 function refusal(file: string, path: string, what: string, hint?: string): HoldfastError {

@@ -83,7 +83,6 @@ const SERVER_ENDED = -32_000;
 const SHOWN = 200;
 
 export class DurableProxy {
-  /** Resolves when the client closes the connection. */
   readonly clientGone: Promise<void>;
   private readonly options: ProxyOptions;
   private readonly keep: RunCall;
@@ -234,10 +233,8 @@ export class DurableProxy {
     const lost = [...this.forwarded.keys()];
     this.forwarded.clear();
     for (const told of this.questions.ended(why)) this.background(this.toClient(told));
-    const error = {
-      code: SERVER_ENDED,
-      message: `the server ${why} before it answered; it is being restarted`,
-    };
+    const message = `the server ${why} before it answered; it is being restarted`;
+    const error = { code: SERVER_ENDED, message };
     for (const id of lost) this.background(this.toClient(errorText(id, error)));
   }
 

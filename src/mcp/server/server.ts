@@ -65,9 +65,9 @@ function addTool(server: McpServer, agent: AgentSession, tool: OfferedTool): voi
     name,
     {
       description,
+      annotations,
       inputSchema: inputSchema(operation.input),
       outputSchema: outputSchema(output),
-      annotations,
     },
     (input: unknown, context) => {
       const said = context.mcpReq.envelope as Partial<Record<string, { name?: string }>> | undefined;
@@ -133,15 +133,9 @@ function addResources(server: McpServer, agent: AgentSession): void {
     return { contents: [{ uri: uri.href, mimeType: "text/markdown", text: pageElement(uri.href, shown) }] };
   };
   const about = { mimeType: "text/markdown" };
-  server.registerResource(
-    "state",
-    "holdfast://state",
-    {
-      ...about,
-      title: "STATE",
-      description: "Where the current goal stands: position, tasks, decisions, blockers.",
-    },
-    (uri) => reading(() => state(uri, undefined)),
+  const description = "Where the current goal stands: position, tasks, decisions, blockers.";
+  server.registerResource("state", "holdfast://state", { ...about, title: "STATE", description }, (uri) =>
+    reading(() => state(uri, undefined)),
   );
   server.registerResource(
     "state of a goal",
@@ -156,9 +150,8 @@ function addResources(server: McpServer, agent: AgentSession): void {
     const wanted = found.decisions.filter((each) => id === undefined || each.id === id);
     if (id !== undefined && wanted.length === 0) throw noDecision(id);
     const { data, left } = boundResult(visibleData({ ...found, decisions: wanted }), PAGE_TOKENS);
-    return {
-      contents: [{ uri: uri.href, mimeType: "text/plain", text: dataElement(uri.href, { data, left }) }],
-    };
+    const text = dataElement(uri.href, { data, left });
+    return { contents: [{ uri: uri.href, mimeType: "text/plain", text }] };
   };
   server.registerResource(
     "decisions",
