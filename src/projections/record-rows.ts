@@ -6,10 +6,7 @@ import { isoTime } from "./written-text.ts";
 
 export type Row = Record<string, unknown>;
 
-/**
- * Makes the rows of one table. Sections of a Markdown file are no members of its row. `sparse`: a member that is
- * null or 0 is left out.
- */
+/** Makes rows without the sections of Markdown files. `sparse` leaves out members that are null or 0. */
 export function rowMaker(table: RecordTable, { sparse = false } = {}): (record: object) => Row {
   const columns = Object.entries(table).filter(([, { file, section }]) => file !== false && !section);
   const makers = columns.map(([name, field]) => ({
