@@ -48,6 +48,8 @@ test("an error is cut to a few hundred words, however long the input", async () 
 
 test("a warning beside the answer is one line on stderr", async () => {
   await agent.client.callTool({ name: "brief", arguments: {} });
-  await expect.poll(() => project.said(), { timeout: 50_000 }).toMatch(/^holdfast mcp: note: .* not merged/m);
+  await expect
+    .poll(() => project.said(), { timeout: 50_000 })
+    .toMatch(/^holdfast mcp: note: .* was not merged/m);
   expect(project.said()).not.toContain("(node:");
 });

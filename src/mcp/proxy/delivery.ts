@@ -13,8 +13,8 @@
  *
  *   - A write to the pipe proves nothing: the client may die before it reads.
  *   - After each answer the proxy sends a `ping` through the same pipe. Pipes keep their order, so a client
- *     that answers the ping has read the answer. A client that gave the call up sends `notifications/cancelled`
- *     first. Only then is the delivery recorded in the session.
+ *     that answers the ping has read the answer. A client that gave the call up sends
+ *     `notifications/cancelled` first. Only then is the delivery recorded in the session.
  *   - The protocol of 2026-07-28 has no ping: the client's next request counts, weaker evidence.
  *   - Within one connection no record is needed: an answer to a client that is still connected is not lost.
  *   - An agent resumed from an older record may repeat a call whose answer it had read, and that repeat runs.
