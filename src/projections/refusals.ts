@@ -2,7 +2,6 @@
 
 import { type ErrorCode, HoldfastError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
-import type { EditReport } from "./human-edit.ts";
 
 function refusal(
   code: ErrorCode,
@@ -55,12 +54,13 @@ export function editTaken(file: string, taken: readonly string[]): HoldfastError
 }
 
 /** A note, not thrown: parts of an edit that could not be applied, and the path of the backup. */
-export function editLeft({
-  file,
-  beside,
-  left,
-  from,
-}: Omit<EditReport, "taken" | "conflicts">): HoldfastError {
+export function editLeft(edit: {
+  readonly file: string;
+  readonly from: string;
+  readonly left: readonly string[];
+  readonly beside: string | null;
+}): HoldfastError {
+  const { file, beside, left, from } = edit;
   // A file that a person saves is applied as their edit, even if git brought it first.
   const again =
     from === "git"
