@@ -1,4 +1,4 @@
-// What a page or an error tells to do can be done, and what it says is so.
+// Pages and errors give accurate statements and commands that work.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ const charge = tool({
   },
 });
 
-test("an open call says what it was asked to do and why it waits", async () => {
+test("an open call shows its arguments and why it waits", async () => {
   const holdfast = await open("memory:");
   for (const id of ["a", "b"]) {
     const session = await holdfast.session(id);
@@ -52,7 +52,7 @@ test("an open call says what it was asked to do and why it waits", async () => {
   await holdfast.close();
 });
 
-test("an open call of a session that cannot be read is listed all the same", async () => {
+test("an open call of an unreadable session is listed", async () => {
   const { store } = (await open("memory:")).journal;
   const secret = {
     name: "secret",
@@ -66,7 +66,7 @@ test("an open call of a session that cannot be read is listed all the same", asy
   expect(calls).toMatchObject([{ callId: "a1", tool: "charge", status: "waiting", args: null, why: null }]);
 });
 
-test("the budget of a sub-agent is not counted beside that of its parent", async () => {
+test("a sub-agent's budget is not counted beside its parent's", async () => {
   const holdfast = await open("memory:");
   const { store } = holdfast.journal;
   const usage = { usd: 0.1 };
@@ -108,7 +108,7 @@ test("the budget of a sub-agent is not counted beside that of its parent", async
   await holdfast.close();
 });
 
-test("calls prints commands that can be pasted, one on a line", async () => {
+test("calls prints commands to paste, one per line", async () => {
   const say = await project();
   const folder = line.newProject();
   const holdfast = await open(join(folder, "state.db"));
@@ -123,14 +123,14 @@ test("calls prints commands that can be pasted, one on a line", async () => {
   expect(await say(...words, "--by", "ann", "--why", "seen")).toMatchObject({ code: 0 });
 });
 
-test("a write that a store refuses because it has moved says nothing of files", async () => {
+test("a write rejected by a moved store does not mention the files", async () => {
   const say = await project();
   const away = await say("copy", ".holdfast", "away.db");
   expect(away.out).toContain("Set HOLDFAST_STORE=");
   const refused = await say("task", "add", "One");
   expect(refused.code).toBe(4);
   expect(refused.err).toMatch(/^holdfast: [^\n]*has moved to/);
-  expect(refused.err, "nothing was written that the files could lack").not.toContain("not up to date");
+  expect(refused.err, "the files lack nothing, because nothing was written").not.toContain("not up to date");
 });
 
 test("a store in the default place is found without an address", async () => {
@@ -146,20 +146,20 @@ test("a store in the default place is found without an address", async () => {
     out: expect.stringContaining("find it without an address"),
   });
   expect(out).not.toContain("HOLDFAST_STORE");
-  expect(out, ".planning/ follows it").not.toContain("does not follow");
+  expect(out, ".planning/ follows the default store").not.toContain("does not follow");
   expect((await say("goal", "list")).out).toContain("checkout");
   const old = await say("goal", "list", "--store", away);
   expect(old.err).toMatch(/has moved to(.|\n)*find it without an address/);
 });
 
-test("an error of the disk says that the disk is full, if it is", () => {
+test("an I/O error of a full disk says that the disk is full", () => {
   const [full, roomy] = [0, 1_000_000].map((bavail) => () => ({ bavail, bsize: 4096 }));
   expect(fullDisk("/some/store.db", full)).toContain("The disk is full: 0.0 MB are left");
   expect(fullDisk("/some/store.db", roomy)).toBe("");
   expect(fullDisk(undefined, full)).toBe("");
 });
 
-test("a file that is not there, and a task that is not there, are spoken of as they were typed", async () => {
+test("a missing file and a missing task are named as typed", async () => {
   const say = await project();
   await say("task", "add", "One");
   const added = await say("task", "add", "Two", "--after", "T-099");

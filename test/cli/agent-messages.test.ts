@@ -1,4 +1,5 @@
-// What an agent is told when it asks for what it cannot have, and what is left behind without a word otherwise.
+// Errors and notes for an agent: a rejected request names the next step, and a phase move names the tasks
+// left behind.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine, type Ran } from "./command-line.ts";
@@ -18,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-test("a handoff ends the caller's own session, and another's only when it is named", async () => {
+test("a handoff ends the caller's own session, and another's only if it is named", async () => {
   expect((await here("resume", "--session", "morning", ...ann)).code).toBe(0);
   const stranger = await here("handoff", "--reason", "tired", ...bob);
   expect(stranger.code).not.toBe(0);
@@ -32,7 +33,7 @@ test("a handoff ends the caller's own session, and another's only when it is nam
   expect((await here("handoff", "--reason", "hers", "--session", "noon", ...bob)).code).toBe(0);
 });
 
-test("a task that one never held says who holds it and how to claim it", async () => {
+test("an error for a task the agent never held names its holder and the claim command", async () => {
   await here("task", "claim", "1", ...ann);
   const { code, err } = await here("task", "submit", "1", ...bob);
   expect(code).not.toBe(0);
@@ -42,7 +43,7 @@ test("a task that one never held says who holds it and how to claim it", async (
   await here("task", "release", "1", ...ann);
 });
 
-test("a review needs no checklist of its own: it looks at what its tasks were wanted for", async () => {
+test("a review needs no checklist: it checks the acceptance criteria of its tasks", async () => {
   const wanted = async (...args: string[]) =>
     JSON.parse((await here("task", "add", "Look at it", ...args, "--json")).out).data.wanted;
   expect(await wanted("--reviews", "1", "2")).toEqual([
@@ -54,7 +55,7 @@ test("a review needs no checklist of its own: it looks at what its tasks were wa
   expect(unknown.err).toContain("T-099");
 });
 
-test("a move to the next phase says which unfinished tasks stay behind", async () => {
+test("a move to the next phase names the unfinished tasks it leaves behind", async () => {
   const { code, out } = await here("move", "ship");
   expect(code).toBe(0);
   expect(out).toContain("shop is in phase 2 ship");

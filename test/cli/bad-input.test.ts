@@ -1,4 +1,4 @@
-// What goes wrong is said in one line, with a second one that says what to do; and scripts can tell by the exit code.
+// An error is one line, followed by a hint on a second line. Scripts tell errors apart by the exit code.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { Connection } from "../../src/stores/sqlite/index.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Whoever runs as root may write everywhere, so somebody else tries; if that user may read the project at all. */
+/** Root may write everywhere, so these tests run as another user, if that user may read the project. */
 const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
 const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
@@ -24,12 +24,12 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** Inside this process, as most of the table. */
+/** Runs inside this process, like most of the table. */
 async function well(...args: string[]): Promise<void> {
   expect(await runInside(line.project, args)).toMatchObject({ code: 0 });
 }
 
-/** What is typed, how it ends, and what it says. */
+/** Arguments, exit code and message. */
 const TABLE: readonly (readonly [typed: string, code: number, says: string, hint: string])[] = [
   ["", 2, "no command given", "holdfast status"],
   ["stauts", 2, "there is no command stauts", "Did you mean status?"],
@@ -84,7 +84,9 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["goal new x y --store :memory:", 3, "no store understands the address :memory:", '"memory:"'],
 ];
 
-/** What `main.ts` has a short way for runs as a process; the rest inside this one, which is what takes no time. */
+/**
+ * Commands with a fast path in `main.ts` run as a process. The rest run inside this process, which is faster.
+ */
 test.each(TABLE)("holdfast %s ends with %i", async (typed, code, says, hint) => {
   const words = typed === "" ? [] : typed.split(" ");
   const isShort = words.length === 0 || words[0] === "status";
@@ -94,10 +96,10 @@ test.each(TABLE)("holdfast %s ends with %i", async (typed, code, says, hint) => 
   expect(first).toMatch(/^holdfast: /);
   expect(first).toContain(says);
   expect(second).toContain(hint);
-  expect(ran.err, "no stack is shown to somebody who made a slip").not.toContain("    at ");
+  expect(ran.err, "a user error shows no stack trace").not.toContain("    at ");
 });
 
-test("an error is JSON too where JSON was asked for", async () => {
+test("with --json an error is JSON, too", async () => {
   const { code, out, err } = await line.run(["task", "claim", "9", "--json"]);
   expect({ code, out }).toEqual({ code: 3, out: "" });
   expect(JSON.parse(err)).toMatchObject({
@@ -118,13 +120,15 @@ test("with two goals, --goal or HOLDFAST_GOAL must name one", async () => {
   expect(JSON.parse(out)).toMatchObject({ data: { goal: "checkout" } });
   await well("goal", "use", "sea");
   const chosen = await runInside(line.project, ["next", "--json"]);
-  expect(JSON.parse(chosen.out), "or chosen for this worktree").toMatchObject({ data: { goal: "search" } });
+  expect(JSON.parse(chosen.out), "or the goal chosen for this worktree").toMatchObject({
+    data: { goal: "search" },
+  });
   await well("goal", "use", "--none");
   expect((await runInside(line.project, ["next"])).code).toBe(3);
 });
 
-describe("stores that cannot be used", () => {
-  test("a newer store is refused and not touched", async () => {
+describe("unusable stores", () => {
+  test("a store of a newer version is rejected and left unchanged", async () => {
     await well("init", "--store", "newer.db");
     const connection = await Connection.open(join(line.project, "newer.db"), false);
     connection.exec("PRAGMA user_version = 99");
@@ -140,7 +144,7 @@ describe("stores that cannot be used", () => {
     }
   });
 
-  test("what is no store is said to be none", async () => {
+  test("a file that is not a store is reported as such", async () => {
     writeFileSync(join(line.project, "letter.db"), "Dear all, this is no database. ".repeat(50));
     const { code, err } = await line.run(["status", "--store", "letter.db"]);
     expect(code).toBe(1);
@@ -148,7 +152,7 @@ describe("stores that cannot be used", () => {
     expect(err).not.toContain("    at ");
   });
 
-  test.skipIf(!isAble)("in a read-only folder nothing can be made", async () => {
+  test.skipIf(!isAble)("nothing is created in a read-only folder", async () => {
     const folder = mkdtempSync(join(tmpdir(), "holdfast-closed-"));
     chmodSync(folder, 0o555);
     const { code, err } = await line.run(["init", "--store", join(folder, "store.db")], {

@@ -1,4 +1,4 @@
-// A session that was cancelled is not run any more: nothing of it is offered to be tried again, and nothing is said to go on.
+// A cancelled session never runs again: its calls offer no retry, and no page says that it continues.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-test("calls offers what can be answered, and no other attempt", async () => {
+test("calls offers answers, but no retry", async () => {
   expect((await run("calls")).out).toContain("holdfast resolve c1 retry");
   await run("session", "cancel", "order-1", ...ann);
   const { out } = await run("calls");
@@ -33,13 +33,13 @@ test("calls offers what can be answered, and no other attempt", async () => {
   expect(out).not.toContain("retry");
 });
 
-test("another attempt is refused with words", async () => {
+test("a retry is rejected with a reason", async () => {
   const { code, err } = await run("resolve", "c1", "retry", ...ann);
   expect(code).toBe(4);
   expect(err).toContain("cannot be retried, session order-1 is cancelled");
 });
 
-test("an answer does not promise that the session goes on", async () => {
+test("an answer does not promise that the session continues", async () => {
   const { code, out } = await run("resolve", "c1", "landed", ...ann);
   expect(code).toBe(0);
   expect(out).toBe("c1 landed; its session stays cancelled\n");

@@ -1,4 +1,4 @@
-// Whoever watches ends when nobody reads any more, also while nothing changes, and says nothing that a reader could notice.
+// `watch` ends silently when its reader closes the pipe, even while nothing changes.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ afterEach(async () => {
     try {
       process.kill(-(child.pid ?? 0), "SIGKILL");
     } catch {
-      // It has ended, as it should.
+      // The process has ended, as expected.
     }
     await ended;
   }
@@ -29,7 +29,7 @@ function start(command: string): ChildProcess {
   return child;
 }
 
-test.each(["", "--json"])("watch %s ends when its reader has", async (how) => {
+test.each(["", "--json"])("watch %s ends when its reader closes the pipe", async (how) => {
   await runInside(line.project, ["init", "--agent", "none", ...named]);
   const watch = `'${process.execPath}' '${line.cli}' watch ${how} ${named.join(" ")}`;
   const child = start(`${watch} | head -n 1; echo "ended with \${PIPESTATUS[0]}"`);
@@ -41,7 +41,7 @@ test.each(["", "--json"])("watch %s ends when its reader has", async (how) => {
   expect(said).toMatch(/\nended with 141\n$/);
 });
 
-test("while its reader is there, every line is the answer", async () => {
+test("while the reader is there, every line is an answer", async () => {
   await runInside(line.project, ["init", "--agent", "none", ...named]);
   const child = start(`exec '${process.execPath}' '${line.cli}' watch --json ${named.join(" ")}`);
   let said = "";

@@ -1,4 +1,4 @@
-// A store that could only be looked at for a while is as good as before once it may be written again.
+// A store that was read-only for a while accepts writes again as soon as it is writable.
 
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, existsSync, readdirSync, statSync } from "node:fs";
@@ -10,12 +10,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Whoever runs as root may write everywhere, so somebody else tries; if that user may read the project at all. */
+/** Root may write everywhere, so these tests run as another user, if that user may read the project. */
 const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
 const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
 
-describe.skipIf(!isAble)("a store that may not be written for a while", () => {
+describe.skipIf(!isAble)("a store that is read-only for a while", () => {
   let line: CommandLine;
   let store: string;
   const run = (...words: string[]) => line.run(words, { as: SOMEBODY });
@@ -35,19 +35,19 @@ describe.skipIf(!isAble)("a store that may not be written for a while", () => {
   });
   afterAll(() => line.remove());
 
-  test("takes writes again after somebody looked at it meanwhile", async () => {
+  test("accepts writes again after it was read meanwhile", async () => {
     chmodSync(store, 0o400);
     expect(await run("brief")).toMatchObject({ code: 0 });
     const refused = await run("fact", "port", "1", "--source", "test");
     expect(refused.code).toBe(1);
     expect(refused.err).toContain(`${store} cannot be written`);
-    expect(refused.err, "not only how to program it").toContain("It can still be read");
+    expect(refused.err, "the hint names a command, not only the API").toContain("It can still be read");
     chmodSync(store, 0o600);
     expect(await run("fact", "port", "2", "--source", "test")).toMatchObject({ code: 0 });
   });
 
-  test("is written again by an MCP server that began while it could only be read", async () => {
-    // Left by a look before the server came: what it opens of this file it could never write.
+  test("accepts writes from an MCP server that started while it was read-only", async () => {
+    // Left by a reader before the server started: the server could never write through this file.
     chmodSync(store, 0o400);
     expect(await run("brief")).toMatchObject({ code: 0 });
     const server = spawn(process.execPath, [line.cli, "mcp", "--role", "orchestrator"], {
@@ -72,7 +72,7 @@ describe.skipIf(!isAble)("a store that may not be written for a while", () => {
     }
   });
 
-  test("names the file beside it that somebody else left, if that is what is in the way", async () => {
+  test("names the other user's file beside it if that blocks the write", async () => {
     if (SOMEBODY.uid === undefined) return;
     chmodSync(store, 0o400);
     expect(await run("brief")).toMatchObject({ code: 0 });
@@ -94,7 +94,7 @@ const HELLO = {
   clientInfo: { name: "test", version: "1" },
 };
 
-/** One line of JSON per message; answers are found by their id. */
+/** One line of JSON per message. Answers are matched by id. */
 function asker(server: ChildProcessWithoutNullStreams): (method: string, params: object) => Promise<object> {
   const waiting = new Map<number, (result: object) => void>();
   createInterface(server.stdout).on("line", (text) => {

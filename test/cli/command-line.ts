@@ -1,4 +1,4 @@
-// The real command line as a process, run in a project of its own.
+// Runs the real command line as a process, in its own project.
 
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync } from "node:fs";
@@ -20,7 +20,7 @@ export interface RunOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
-  /** As another user; for root only. */
+  /** Runs as another user. Only root can. */
   readonly as?: { readonly uid?: number; readonly gid?: number };
 }
 
@@ -39,10 +39,10 @@ export class CommandLine {
     return new CommandLine();
   }
 
-  /** An empty repository, which goes with the others at the end. */
+  /** An empty repository, removed with the others at the end. */
   newProject(): string {
     const project = mkdtempSync(join(quickFolder(), "holdfast-cli-"));
-    // A folder of that name is all that makes it a repository for us.
+    // A `.git` folder is enough for Holdfast to treat this as a repository.
     mkdirSync(join(project, ".git"));
     this.projects.push(project);
     return project;
@@ -61,13 +61,13 @@ export class CommandLine {
         },
         (_error, out, err) => resolve({ code: child.exitCode ?? -1, out, err }),
       );
-      // One that does not read its input closes it.
+      // A process that does not read its input closes the pipe.
       child.stdin?.on("error", () => undefined);
       child.stdin?.end(options.input ?? "");
     });
   }
 
-  /** Its output, when it went well. */
+  /** Standard output of a command that must succeed. */
   async say(...args: string[]): Promise<string> {
     const { code, out, err } = await this.run(args);
     if (code !== 0) throw new Error(`holdfast ${args.join(" ")} ended with ${code}: ${err}`);
@@ -79,7 +79,7 @@ export class CommandLine {
     return (JSON.parse(await this.say(...args, "--json")) as { data: Data }).data;
   }
 
-  /** An agent that is killed with SIGKILL as soon as it says `dieAt`, or runs to its end. */
+  /** Runs an agent to its end, or kills it with SIGKILL as soon as it prints `dieAt`. */
   runAgent(dieAt: string | null): Promise<string> {
     return new Promise((resolve) => {
       const child = spawn(process.execPath, [this.agent], { cwd: this.project, env: environment() });
@@ -108,12 +108,12 @@ const PROGRAMS = {
   faulty: "test/mcp/programs/faulty-proxy.ts",
 };
 
-/** The file of the command line, or of a program that some test runs beside it. */
+/** The file of the command line, or of a test program beside it. */
 export function commandFile(name: keyof typeof PROGRAMS): string {
   return programFile(join(root, PROGRAMS[name]));
 }
 
-/** Nothing of the surroundings in which the tests run. */
+/** An environment without the variables of the test run. */
 export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(HOLDFAST_|FORCE_COLOR|NO_COLOR|CURSOR_|CLAUDE_|GEMINI_)/.test(name),

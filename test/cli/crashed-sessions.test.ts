@@ -1,4 +1,4 @@
-// An agent that was killed is not at it any more, whatever its lease says for the next half minute.
+// A killed agent is shown as crashed, although its lease is valid for another half minute.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine } from "./command-line.ts";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** Only where a process can be proved to be gone. */
+/** Only on platforms where a process can be proved dead. */
 const onLinux = test.runIf(process.platform === "linux");
 
 onLinux("session list says that it crashed", async () => {

@@ -1,4 +1,4 @@
-// A store whose file was emptied is not a new one: whoever looks is told, and looking does not make it one.
+// A store whose file was emptied is not a new store: commands report it, and reading does not initialise it.
 
 import { statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const run = (...words: string[]) => runInside(line.project, words);
 beforeAll(async () => {
   line = await CommandLine.build();
   store = join(line.project, ".holdfast", "store.db");
-  // With the files of a goal beside it: what could be made anew from them is not what was there.
+  // The files of a goal lie beside it. A store rebuilt from them would not equal the lost one.
   for (const words of [
     ["init", "--agent", "none"],
     ["goal", "new", "g", "Ship it"],
@@ -51,7 +51,7 @@ test("the fast path of status and doctor report it too", async () => {
   expect(statSync(store).size).toBe(0);
 });
 
-test("a hook reports it too and starts nothing in the background", async () => {
+test("a hook reports it too and starts no background process", async () => {
   const input = JSON.stringify({ cwd: line.project, session_id: "7f2a" });
   const { code, out, err } = await line.run(["hook", "gemini", "session-start"], { input });
   expect({ code, out }).toEqual({ code: 0, out: "{}\n" });
@@ -59,7 +59,7 @@ test("a hook reports it too and starts nothing in the background", async () => {
   expect(statSync(store).size).toBe(0);
 });
 
-test("init fills it, as after a crash between making the file and filling it", async () => {
+test("init fills it, as after a crash between creating and filling the file", async () => {
   expect(await run("init", "--agent", "none")).toMatchObject({ code: 0 });
   expect(await run("check")).toMatchObject({ code: 0 });
 });

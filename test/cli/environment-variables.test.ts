@@ -1,4 +1,4 @@
-// What a command was told on its own line or by its environment holds for what it shows, and for the workers that it starts.
+// Options and environment variables of a command apply to its output and to the workers that it starts.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** What it prints, until it has said these words. */
+/** Output up to and including these words. */
 async function printed(child: ReturnType<typeof spawn>, words: string): Promise<string> {
   let said = "";
   await new Promise<void>((resolve, reject) => {
@@ -37,7 +37,7 @@ test("watch shows the goal of HOLDFAST_GOAL, as status does", async () => {
   line.remove();
 });
 
-test("a worker's commands find the store that supervise was given", async () => {
+test("a worker's commands find the store that was passed to supervise", async () => {
   const line = await CommandLine.build();
   const named = ["--store", "elsewhere.db"];
   await runInside(line.project, ["init", "--agent", "none", ...named]);

@@ -1,4 +1,4 @@
-// What agents wrote cannot act on the terminal of whoever reads it: no page and no failure carries it raw, and JSON is exact.
+// Text of agents cannot control the reader's terminal: pages and errors escape it, and JSON keeps it exact.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine } from "./command-line.ts";
@@ -8,7 +8,7 @@ const CLEAR = "\u001b[2J\u001b[H";
 const TITLE = "\u001b]0;owned\u0007";
 const TURNED = "\u202egnp.exe\u2066";
 const EVIL = `keys${CLEAR}${TITLE}${TURNED}\u009b31m\rall is well`;
-/** All but ends of lines, tabs, and the colours that the command line paints with. */
+/** All control characters except newlines, tabs and the command line's own colours. */
 const HARMFUL =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
   /(?!\r\n)[\0-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]|\x1b(?!\[\d+(?:;\d+)*m)/;
@@ -40,13 +40,13 @@ test.each([
   ["next"],
   ["brief"],
   ["resume"],
-])("a page shows them as harmless words: %s %s %s", async (...args) => {
+])("a page escapes them: %s %s %s", async (...args) => {
   const { code, out } = await runInside(line.project, args, { FORCE_COLOR: "1" });
   expect(code).toBe(0);
   expect(out).not.toMatch(HARMFUL);
 });
 
-test("they are shown, not left out, and do not paint", async () => {
+test("they are shown escaped, not removed, and set no colour", async () => {
   const { out } = await here("blockers");
   expect(out).toContain(
     "keys\\u001b[2J\\u001b[H\\u001b]0;owned\\u0007\\u202egnp.exe\\u2066\\u009b31m\\u000dall is well",
@@ -55,13 +55,13 @@ test("they are shown, not left out, and do not paint", async () => {
   expect((await here("task", "list")).out).toContain("red \\u001b[31mherring");
 });
 
-test("the short way of status is as harmless as the long one", async () => {
+test("the fast path of status escapes them, too", async () => {
   const { out } = await line.run(["status"]);
   expect(out).toContain("Ship keys\\u001b[2J");
   expect(out).not.toMatch(HARMFUL);
 });
 
-test("a failure repeats what was typed as harmlessly", async () => {
+test("an error escapes the arguments that it quotes", async () => {
   const { code, err } = await here("goal", "show", `x${TURNED}`);
   expect(code).not.toBe(0);
   expect(err).toContain("x\\u202egnp.exe");

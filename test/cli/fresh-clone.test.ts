@@ -1,4 +1,4 @@
-// A clone has the files of `.planning/` and no store: the first command makes one from them.
+// A clone has the files of `.planning/` but no store: the first command creates the store from them.
 
 import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ afterAll(() => line.remove());
 
 const PAGE = ".planning/STATE.md";
 
-test("a fresh clone shows the same status and the same STATE.md, and git does not see its store", async () => {
+test("a fresh clone has the same status and STATE.md, and git ignores its store", async () => {
   for (const words of [
     ["init"],
     ["goal", "new", "checkout", "Ship the checkout"],
@@ -35,7 +35,7 @@ test("a fresh clone shows the same status and the same STATE.md, and git does no
   expect(readFileSync(join(clone, ".holdfast/.gitignore"), "utf8")).toBe("*\n");
 });
 
-test("a folder without events, or a store that was named and is missing, is refused as before", async () => {
+test("a folder without events, or a named store that is missing, is rejected", async () => {
   const empty = line.newProject();
   expect(await line.run(["status"], { cwd: empty })).toMatchObject({ code: 3 });
   const clone = line.newProject();

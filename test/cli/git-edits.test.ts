@@ -1,4 +1,4 @@
-// A person's edit of STATE.md that git brings, from a branch, a stash, a merge or a clone, with the real git.
+// A person's edit of STATE.md arrives through the real git: by a branch, a stash, a merge or a clone.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -65,7 +65,7 @@ async function expectTaken(): Promise<void> {
   expect(beside()).toEqual([]);
 }
 
-test("an edit that was committed is taken in after switching branches", async () => {
+test("a committed edit is ingested after switching branches", async () => {
   git("branch", "other");
   tick();
   plan();
@@ -75,7 +75,7 @@ test("an edit that was committed is taken in after switching branches", async ()
   await expectTaken();
 });
 
-test("an edit that was put aside is taken in after it was taken back", async () => {
+test("a stashed edit is ingested after it is popped", async () => {
   tick();
   plan();
   git("stash", "-q");
@@ -84,7 +84,7 @@ test("an edit that was put aside is taken in after it was taken back", async () 
 });
 
 test.each([["--ff"], ["--no-ff"]])(
-  "an edit that was committed on a branch is taken in after a merge %s",
+  "an edit committed on a branch is ingested after a merge %s",
   async (how) => {
     git("checkout", "-q", "-b", "feature/side");
     tick();
@@ -96,7 +96,7 @@ test.each([["--ff"], ["--no-ff"]])(
   },
 );
 
-test("an edit is taken in although the page was rendered anew on the other side of the merge", async () => {
+test("an edit is ingested although the other side of the merge rendered the page again", async () => {
   git("checkout", "-q", "-b", "side");
   tick();
   git("commit", "-qam", "tick");
@@ -111,7 +111,7 @@ test("an edit is taken in although the page was rendered anew on the other side 
   expect(await statusOf("T-002")).toBe("done");
 });
 
-test("an edit that was taken in, and undone since, is not taken in again from an old commit", async () => {
+test("an edit that was ingested and undone since is not ingested again from an old commit", async () => {
   tick();
   git("commit", "-qam", "tick");
   git("branch", "old");
@@ -126,7 +126,7 @@ test("an edit that was taken in, and undone since, is not taken in again from an
   expect(page()).toContain("- [ ] T-002 [open] two");
 });
 
-test("an old edit that nobody took in does not undo what was done to the same task since", async () => {
+test("an old edit that was never ingested does not undo later changes to the same task", async () => {
   git("checkout", "-q", "-b", "old");
   tick();
   git("commit", "-qam", "tick");
@@ -139,7 +139,7 @@ test("an old edit that nobody took in does not undo what was done to the same ta
   expect(err).toContain("the goal has moved on since");
   expect(await statusOf("T-002")).toBe("in_progress");
 
-  // The way that the note names.
+  // The command that the note names.
   const [kept = ""] = beside();
   expect(err).toContain(`cp ${kept} STATE.md && holdfast rebuild`);
   cpSync(planning(kept), planning("STATE.md"));
@@ -150,7 +150,7 @@ test("an old edit that nobody took in does not undo what was done to the same ta
   expect(beside()).toEqual([]);
 });
 
-test("a clone takes in what changes the goal, and leaves what would be there twice", async () => {
+test("a clone ingests changes of the goal, but no addition twice", async () => {
   tick();
   plan();
   git("commit", "-qam", "tick");
@@ -163,7 +163,7 @@ test("a clone takes in what changes the goal, and leaves what would be there twi
   expect(beside(clone)).toHaveLength(1);
 });
 
-test("two clones that took in the same edit agree after a merge", async () => {
+test("two clones that ingested the same edit agree after a merge", async () => {
   tick();
   git("commit", "-qam", "tick");
   const clone = join(folder, "clone");

@@ -1,4 +1,4 @@
-// Hints that can be followed: by whoever types commands, and by an agent that calls tools.
+// Hints work as given, for a person at the command line and for an agent that calls tools.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -28,14 +28,14 @@ const TABLE: readonly (readonly [words: string, says: string, not?: string])[] =
   ["goal new more words --by bob --role worker", "--role"],
 ];
 
-test.each(TABLE)("after holdfast %s one reads %s", async (words = "", says = "", not) => {
+test.each(TABLE)("holdfast %s prints %s", async (words = "", says = "", not) => {
   const { code, err } = await runInside(line.project, words.split(" "));
   expect(code).not.toBe(0);
   expect(err).toContain(says);
   if (not !== undefined) expect(err).not.toContain(not);
 });
 
-test("one is one", async () => {
+test("a count of one is singular", async () => {
   expect((await runInside(line.project, ["session", "show", "s"])).out).toMatch(/spent 1 turn$/m);
   expect((await runInside(line.project, ["session", "log", "s"])).out).toMatch(/spent +1 turn$/m);
 });

@@ -1,5 +1,5 @@
-// The command line inside this process: everything but the first lines of `main.ts` and the start of Node, which many rows
-// of one table need not pay for again and again.
+// Runs the command line inside this process, for tables with many rows. It skips only the first lines of
+// `main.ts` and the start of Node.
 
 import { reportFailure } from "../../src/cli/failure.ts";
 import { runProgram } from "../../src/cli/program.ts";

@@ -1,4 +1,4 @@
-// Every command answers with --json in one envelope, and what is in it is what its operation promises.
+// With --json every command answers in one envelope, and its data matches the schema of the operation.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { OPERATIONS } from "../../src/operations/index.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Many processes one after another: on a busy machine that takes its time. */
+/** Starts many processes in sequence, which is slow on a busy machine. */
 const LONG_MS = 180_000;
 
 let line: CommandLine;
@@ -20,7 +20,7 @@ afterAll(() => line.remove());
 
 const person = ["--by", "ann", "--why", "it is over"];
 
-/** In an order in which each has something to answer about. */
+/** Ordered so that each command has data to return. */
 const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["init", "--dry-run"],
   ["init"],
@@ -91,7 +91,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
 ];
 
 test(
-  "every command, in the envelope, as its schema says",
+  "every command answers in the envelope and matches its schema",
   async () => {
     const seen = new Set<string>();
     for (const words of WALK) {
@@ -118,13 +118,13 @@ async function answer(words: readonly string[]): Promise<string> {
   return command?.words ?? typed;
 }
 
-test("the page on the command line names every command", () => {
+test("the command line page of the docs names every command", () => {
   const page = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8");
   const missing = COMMANDS.filter(({ words }) => !page.includes(`\`${words}`)).map(({ words }) => words);
   expect(missing).toEqual([]);
 });
 
-test("every operation can be typed", () => {
+test("every operation has a command", () => {
   const typed = new Set<string>(COMMANDS.map(({ operation }) => operation));
   expect([...OPERATIONS.keys()].filter((name) => !typed.has(name))).toEqual([]);
 });

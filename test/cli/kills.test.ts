@@ -1,4 +1,4 @@
-// `demo` and `torture`: what is killed here is real.
+// `demo` and `torture` really kill processes.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-test("the demo kills its agent three times, and nothing is lost or doubled", async () => {
+test("the demo kills its agent three times, and no effect is lost or doubled", async () => {
   const { code, out, err } = await line.run(["demo", "--json"]);
   expect({ code, err }).toEqual({ code: 0, err: "" });
   const { kind, data } = JSON.parse(out);
@@ -22,7 +22,7 @@ test("the demo kills its agent three times, and nothing is lost or doubled", asy
   });
 });
 
-test("torture finds the planted bug of an agent that notes too late, and says where", async () => {
+test("torture finds and locates the planted bug of an agent that records too late", async () => {
   const world = mkdtempSync(join(tmpdir(), "holdfast-torture-"));
   const told = ["--setup", `rm -rf ${world} && mkdir ${world}`, "--effects", `cat ${world}/payments.log`];
   const { code, out, err } = await line.run([

@@ -1,4 +1,4 @@
-// A store holds more than one page of a list. What is on the second page is there, too.
+// A store holds more than one page of a list, and commands reach the second page.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -36,7 +36,7 @@ async function data(...words: string[]): Promise<Record<string, unknown>> {
   return (JSON.parse(out) as { data: Record<string, unknown> }).data;
 }
 
-test("every goal is listed, and the one that was changed longest ago is found by its name", async () => {
+test("every goal is listed, and the least recently changed one is found by name", async () => {
   expect((await data("goal", "list"))["goals"]).toHaveLength(GOALS + 1);
   expect(await data("task", "list", "--goal", "eldest")).toMatchObject({ goal: "eldest-of-all" });
   const { goals, otherGoals } = await data("status", "--goal", "eldest-of-all");
@@ -44,11 +44,11 @@ test("every goal is listed, and the one that was changed longest ago is found by
   expect(otherGoals).toBe(GOALS);
 });
 
-test("a session is found by the beginning of its name, however long ago it was", async () => {
+test("a session is found by a prefix of its name, however old it is", async () => {
   expect(await data("session", "show", "first-of")).toMatchObject({ session: "first-of-all" });
 });
 
-test("status says of how many sessions it speaks, if those are not all", async () => {
+test("status says how many sessions it shows if it does not show all", async () => {
   expect((await data("status"))["sessions"]).toMatchObject({ idle: 500, ofLatest: 500 });
   expect((await runInside(line.project, ["status"])).out).toMatch(
     /^sessions {2}500 idle {3}of the latest 500$/m,

@@ -1,4 +1,4 @@
-// What a merge did to somebody's work is said, wherever they look next; and what a pull brought and could not be taken in.
+// Pages report the effect of a merge on each user's work, and pulled events that could not be merged.
 
 import { cpSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,13 +16,13 @@ type Clone = ((...args: string[]) => Promise<Ran>) & { readonly root: string };
 
 const EVENTS = ".planning/events";
 
-/** Somebody's clone. Commands run in this process: what is asked here needs no process of its own. */
+/** A user's clone. Commands run inside this process, because these tests need no process. */
 function clone(root = line.newProject()): Clone {
   const here = async (...args: string[]): Promise<Ran> => runInside(root, args);
   return Object.assign(here, { root });
 }
 
-/** As git does: files that are new are added, none is changed. */
+/** Copies like git: new files are added, existing ones stay unchanged. */
 function pull(to: Clone, from: Clone): void {
   cpSync(join(from.root, EVENTS), join(to.root, EVENTS), { recursive: true });
 }
@@ -47,7 +47,7 @@ async function twoClones(): Promise<[Clone, Clone]> {
 const e = ["--by", "agent-e", "--role", "worker"];
 const f = ["--by", "agent-f", "--role", "worker"];
 
-test("whoever comes second hears that the work was not applied and under which number it goes on", async () => {
+test("the second clone learns that its work was not applied and which number its task has now", async () => {
   const [ours, theirs] = await twoClones();
   await well(theirs("task", "claim", "1", ...f));
   await well(ours("task", "claim", "1", ...e));
@@ -62,8 +62,8 @@ test("whoever comes second hears that the work was not applied and under which n
   const status = await well(ours("status"));
   expect(status).toContain(renumbered);
   expect(status).toMatch(lost);
-  expect(status, "it is held in the other clone").toContain("T-001  agent-f, in another clone");
-  expect(status, "its lease has the number of before").toContain("T-003  agent-e  fix a typo");
+  expect(status, "the other clone holds the task").toContain("T-001  agent-f, in another clone");
+  expect(status, "its lease has the old number").toContain("T-003  agent-e  fix a typo");
 
   for (const command of [["next"], ["goal", "show"], ["rebuild"]]) {
     const shown = await well(ours(...command));
@@ -83,11 +83,11 @@ test("whoever comes second hears that the work was not applied and under which n
 
   await well(ours("task", "submit", "3", ...e));
   await well(ours("task", "verify", "3"));
-  expect(await well(ours("next")), "what is done is no news").not.toContain(renumbered);
+  expect(await well(ours("next")), "a finished task is not reported again").not.toContain(renumbered);
   expect((await ours("check")).code).toBe(0);
 });
 
-test("a fresh clone is whole, and is told of no merge", async () => {
+test("a fresh clone is complete and reports no merge", async () => {
   const [ours, theirs] = await twoClones();
   await well(theirs("task", "add", "sweep the floor"));
   await well(ours("task", "add", "fix a typo"));
@@ -99,7 +99,7 @@ test("a fresh clone is whole, and is told of no merge", async () => {
   expect(await fresh("check")).toMatchObject({ code: 0 });
 });
 
-test("one goal that lacks its beginning hides no other, in a new clone and after a pull", async () => {
+test("a goal without its first events hides no other goal, in a new clone and after a pull", async () => {
   const [ours] = await twoClones();
   const other = clone();
   await well(other("init", "--agent", "none"));
@@ -122,7 +122,7 @@ test("one goal that lacks its beginning hides no other, in a new clone and after
   }
 });
 
-test("a file or folder of events that cannot be read is told, and stops nobody", async () => {
+test("an unreadable events file or folder is reported and blocks no command", async () => {
   const [ours, theirs] = await twoClones();
   await well(theirs("task", "add", "sweep the floor"));
   pull(ours, theirs);
@@ -146,7 +146,7 @@ test("a file or folder of events that cannot be read is told, and stops nobody",
 });
 
 test.runIf(process.getuid?.() === 0)(
-  "an events folder of somebody else is told, and stops nobody",
+  "another user's events folder is reported and blocks no command",
   async () => {
     const [ours] = await twoClones();
     await well(ours("status"));

@@ -1,4 +1,4 @@
-// Each clone is told of a merge what became of what it knew, and not of numbers that it never had.
+// After a merge each clone learns the new numbers of tasks it knew, and no numbers that it never had.
 
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ async function well(root: string, ...args: string[]): Promise<string> {
   return out;
 }
 
-/** As git does: files that are new are added, none is changed. */
+/** Copies like git: new files are added, existing ones stay unchanged. */
 function pull(to: string, from: string): void {
   cpSync(join(from, ".planning/events"), join(to, ".planning/events"), { recursive: true });
 }
@@ -39,7 +39,7 @@ async function clones(count: number): Promise<string[]> {
 const merged = async (root: string): Promise<string[]> =>
   JSON.parse(await well(root, "rebuild", "--json")).data.merged;
 
-test("only the clone whose task has another number is told so; one that knew it by a later number, that one", async () => {
+test("only a clone that knew a renumbered task learns its new number, from the number it knew", async () => {
   const [p, q, r] = (await clones(3)) as [string, string, string];
   await well(q, "task", "add", "fromq");
   await well(r, "task", "add", "fromr");
@@ -50,7 +50,7 @@ test("only the clone whose task has another number is told so; one that knew it 
   expect(await merged(q)).toEqual([]);
   expect(await well(q, "task", "list")).toMatch(/T-003.*fromp/);
 
-  // Nobody has written since, so that the number is not final.
+  // No clone has written since, so the number is not final.
   pull(p, r);
   pull(q, r);
   expect(await merged(p)).toEqual(['T-002 "fromp" is now T-004']);

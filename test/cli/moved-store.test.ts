@@ -1,4 +1,4 @@
-// A store that has moved answers as it was, and whoever reads it is told that it is not how things stand.
+// A store that has moved still answers, with a note that its data is outdated.
 
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** A project whose store went to `new.db`. */
+/** A project whose store moved to `new.db`. */
 async function moved(kind: "sqlite" | "files"): Promise<string> {
   const project = line.newProject();
   if (kind === "files") mkdirSync(join(project, ".holdfast"));
@@ -26,7 +26,7 @@ async function moved(kind: "sqlite" | "files"): Promise<string> {
   const { code, out } = await runInside(project, ["copy", ".holdfast", "./new.db"]);
   expect(code).toBe(0);
   expect(out).toContain(`moved to sqlite ${project}/new.db`);
-  expect(out, "nothing finds the new one by itself").toContain(`HOLDFAST_STORE=${project}/new.db`);
+  expect(out, "the new store is not found by default").toContain(`HOLDFAST_STORE=${project}/new.db`);
   return project;
 }
 
@@ -49,7 +49,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
     "goal list",
     "facts",
     "calls",
-  ])("%s says so, and answers", async (words) => {
+  ])("%s answers and notes the move", async (words) => {
     const { code, out, err } = await runInside(project, words.split(" "));
     expect(code).toBe(0);
     expect(out).not.toBe("");
@@ -58,7 +58,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
     ]);
   });
 
-  test("what is refused says it once, and a wrong name says it too", async () => {
+  test("a rejected command notes the move once, and so does a wrong name", async () => {
     const refused = await runInside(project, ["goal", "new", "n2", "Another"]);
     expect(refused.code).toBe(4);
     expect(refused.err).toContain(`has moved to sqlite ${project}/new.db`);
@@ -68,7 +68,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
     expect(unknown.err).toMatch(/note: .*has moved to/);
   });
 
-  test("doctor takes it for a problem", async () => {
+  test("doctor reports it as a problem", async () => {
     const { code, out } = await runInside(project, ["doctor", "--json"]);
     expect(code).toBe(5);
     const { findings } = JSON.parse(out).data;
@@ -77,7 +77,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
     expect(found.hint).toContain(`HOLDFAST_STORE=${project}/new.db`);
   });
 
-  test("status says so on its page and in its JSON, both ways", async () => {
+  test("status notes it on its page and in its JSON, on both paths", async () => {
     const short = (...words: string[]) => line.run(words, { cwd: project });
     const long = (...words: string[]) => runInside(project, words);
     for (const ask of [short, long]) {
@@ -95,7 +95,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
     }
   });
 
-  test("the one that it moved to says nothing", async () => {
+  test("the new store has no note", async () => {
     const { code, out, err } = await runInside(project, [
       "status",
       "--store",
@@ -109,7 +109,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
   });
 });
 
-test("the briefing of a hook begins with it", async () => {
+test("a hook's briefing begins with it", async () => {
   const project = await moved("sqlite");
   const input = JSON.stringify({ cwd: project, session_id: "7f2a", source: "startup" });
   const { out } = await line.run(["hook", "claude", "session-start"], { cwd: project, input });
@@ -118,14 +118,14 @@ test("the briefing of a hook begins with it", async () => {
   expect(said).toContain("Ship it");
 });
 
-test("a copy that is made again from another folder finds the same store", async () => {
+test("a copy repeated from another folder finds the same store", async () => {
   const project = await moved("sqlite");
   mkdirSync(join(project, "below"));
   const again = await runInside(join(project, "below"), ["copy", "../.holdfast", "../new.db"]);
   expect(again).toMatchObject({ code: 0 });
 });
 
-test("one in Postgres says so too", async () => {
+test("a moved Postgres store notes it, too", async () => {
   const schema = new TestSchema();
   try {
     const project = line.newProject();

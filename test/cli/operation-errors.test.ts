@@ -1,4 +1,4 @@
-// What cannot be done is said in words, with what to do about it, and what is suggested can be pasted.
+// Operations that fail say why and suggest a command that works when pasted.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => line.remove());
 
 describe("export", () => {
-  test("into a folder that is not there is no fault of ours", async () => {
+  test("into a missing folder is a user error, not a bug", async () => {
     const { code, err } = await run("export", "./no/such/dir/x.hf");
     expect(code).toBe(2);
     expect(err).toContain(`${line.project}/no/such/dir/x.hf cannot be written: folder`);
@@ -27,7 +27,7 @@ describe("export", () => {
     expect(err).not.toMatch(/fault in Holdfast|\n {4}at /);
   });
 
-  test("to a place that cannot be a file is neither", async () => {
+  test("to a path that cannot be a file is a user error, too", async () => {
     writeFileSync(join(line.project, "plain"), "");
     const { code, err } = await run("export", "plain/x.hf");
     expect(code).toBe(1);
@@ -35,7 +35,7 @@ describe("export", () => {
     expect(err).not.toContain("fault in Holdfast");
   });
 
-  test("onto what is there already is refused", async () => {
+  test("onto an existing file is rejected", async () => {
     mkdirSync(join(line.project, "there.hf"));
     const { code, err } = await run("export", "there.hf");
     expect(code).toBe(4);
@@ -43,7 +43,7 @@ describe("export", () => {
   });
 });
 
-test("what status suggests for one goal of several names that goal, also on its short way", async () => {
+test("the commands of status name the goal if there are several, on the fast path too", async () => {
   const short = await line.say("status", "--goal", "n1");
   const { out } = await run("status", "--goal", "n1");
   expect(out).toBe(short);
@@ -54,13 +54,13 @@ test("what status suggests for one goal of several names that goal, also on its 
 });
 
 describe("check", () => {
-  test("of a goal that is not there is an error", async () => {
+  test("of a missing goal is an error", async () => {
     const { code, out, err } = await run("check", "--goal", "zzz");
     expect({ code, out }).toEqual({ code: 3, out: "" });
     expect(err).toContain('there is no goal "zzz"');
   });
 
-  test("of a goal looks at the files of that goal", async () => {
+  test("of a goal checks the files of that goal", async () => {
     writeFileSync(join(line.project, "a.txt"), "a");
     await run("remember", "a.txt", "--goal", "n2");
     writeFileSync(join(line.project, "a.txt"), "b");
@@ -70,7 +70,7 @@ describe("check", () => {
   });
 });
 
-describe("text that is empty", () => {
+describe("empty text", () => {
   test.each([
     ["task add", { title: "   ", goal: "n1" }, "title"],
     ["task add", { title: "", goal: "n1" }, "title"],
@@ -80,7 +80,7 @@ describe("text that is empty", () => {
     ["decide", { goal: "n1", decision: " ", context: "c", reason: "r" }, "decision"],
     ["block add", { goal: "n1", description: "\n" }, "description"],
     ["fact", { goal: "n1", key: "k", value: " ", source: " " }, "source"],
-  ] as const)("%s refuses %j", async (name, input, field) => {
+  ] as const)("%s rejects %j", async (name, input, field) => {
     const by = { name: "me", role: "human" } as const;
     const context = new Context({ cwd: line.project, by, caller: "person" });
     const operation = OPERATIONS.get(name);
@@ -90,7 +90,7 @@ describe("text that is empty", () => {
     expect(refused).toMatchObject({ code: "INPUT_INVALID", message: `${name}: ${field} is empty` });
   });
 
-  test("so it is on the command line; what a fact is worth may be blank", async () => {
+  test("the command line rejects it too, but a fact's value may be blank", async () => {
     const { code, err } = await run("task", "add", "   ", "--goal", "n1");
     expect(code).toBe(2);
     expect(err).toContain("task add: title is empty");
@@ -99,7 +99,7 @@ describe("text that is empty", () => {
   });
 });
 
-test("what keeps a goal without tasks from moving is named", async () => {
+test("a goal without tasks that cannot advance names the reason", async () => {
   const project = line.newProject();
   const here = (...words: string[]) => runInside(project, words);
   await here("init", "--agent", "none");

@@ -1,4 +1,4 @@
-// A command that is printed can be pasted, also where Holdfast is in the project and not on the PATH.
+// Printed commands work when pasted, also if Holdfast is installed in the project and not on the PATH.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
@@ -33,7 +33,7 @@ function runLocal(args: readonly string[], env: Readonly<Record<string, string>>
   });
 }
 
-test("pages, failures, help and briefings of a project's own copy say npx, and JSON does not", async () => {
+test("pages, errors, help and briefings of a project's own copy say npx, and JSON does not", async () => {
   const begun = await runLocal(["goal", "new", "g", "Ship it"], { FORCE_COLOR: "1" });
   expect(begun.out).toContain('npx holdfast task add "what to do" --goal g');
   expect((await runLocal(["status"])).out).toContain("npx holdfast task add");
@@ -48,7 +48,7 @@ test("pages, failures, help and briefings of a project's own copy say npx, and J
   expect((await runLocal(["task", "claim", "9", "--json"])).err).not.toContain("npx");
 });
 
-test("npx is said of a project's copy that is not on the PATH, or that npx started, and of nothing else", () => {
+test("npx is added only for a project's copy that is not on the PATH or was started by npx", () => {
   const folder = line.newProject();
   writeFileSync(join(folder, "holdfast"), "");
   const nowhere = { PATH: ["/nowhere", join(line.project, "node_modules/.bin")].join(delimiter) };
@@ -62,7 +62,7 @@ test("npx is said of a project's copy that is not on the PATH, or that npx start
     expect(typedName({ program, env: { ...nowhere, npm_command: "exec" } })).toBe("holdfast");
 });
 
-test("every command is known, once, and prose is left alone", () => {
+test("every command is recognised once, and prose stays unchanged", () => {
   const how = { program: "/p/node_modules/.bin/holdfast", env: {} };
   for (const { words } of COMMANDS) {
     const said = withTypedCommands(`See \`holdfast ${words}\`; or: holdfast ${words} --all`, how);

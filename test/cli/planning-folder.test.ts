@@ -1,4 +1,5 @@
-// `.planning/` follows the goal, whoever writes: a command, an agent over MCP, a hook. And it is listened to.
+// `.planning/` follows the goal, whether a command, an MCP agent or a hook writes. Edits of its files are
+// ingested.
 
 import { existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** As a process, whose end is what a person waits for. */
+/** Runs as a process, because a person waits for its end. */
 const over = (...args: string[]) => line.run(args, { cwd: project });
 const here = (...args: string[]) => runInside(project, args);
 const planning = (file: string) => join(project, ".planning", file);
@@ -32,7 +33,7 @@ async function begun(): Promise<void> {
   expect(await here("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
 }
 
-/** As a person saves it, so long ago. */
+/** Saves a file as a person does, with a modification time in the past. */
 function edit(from: string, to: string, agoMs: number): void {
   const text = page();
   expect(text).toContain(from);
@@ -41,7 +42,7 @@ function edit(from: string, to: string, agoMs: number): void {
   utimesSync(planning("STATE.md"), at, at);
 }
 
-test("a goal, a task and a fact are in the files when the command is over", async () => {
+test("a goal, a task and a fact are in the files when the command ends", async () => {
   expect(await over("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
   expect(page()).toContain("Ship the checkout");
   await here("task", "add", "Build the cart");
@@ -51,14 +52,14 @@ test("a goal, a task and a fact are in the files when the command is over", asyn
   expect(await here("rebuild")).toMatchObject({ code: 0, err: "" });
 });
 
-test("what a person wrote into a file is taken in before an agent writes, and a moment later the agent has to wait", async () => {
+test("a person's edit is ingested before an agent writes; a fresh edit makes the agent wait", async () => {
   await begun();
   await here("task", "add", "Build the cart");
   edit("[open] Build the cart", "[open] Build the basket", 60_000);
   const agent = ["--role", "worker", "--by", "agent-1"];
   expect(await here("fact", "a", "1", "--source", "x", ...agent)).toMatchObject({ code: 0 });
   expect((await here("task", "list")).out).toContain("Build the basket");
-  // The wall clock stands still: a busy machine may need longer than a moment to get to the next line.
+  // The wall clock is frozen, because a busy machine may take longer to reach the next line.
   vi.useFakeTimers({ toFake: ["Date"] });
   edit("[open] Build the basket", "[open] Build the trolley", 0);
   const refused = await here("fact", "b", "2", "--source", "x", ...agent);
@@ -69,7 +70,7 @@ test("what a person wrote into a file is taken in before an agent writes, and a 
   expect((await here("fact", "b", "2", "--source", "x")).code).toBe(0);
 });
 
-test("the folder shows its own goal; another one is written all the same, and another store leaves it alone", async () => {
+test("the folder shows one goal but has all events, and another store ignores it", async () => {
   await begun();
   const before = page();
   const made = await here("goal", "new", "search", "Find things");
@@ -89,7 +90,7 @@ test("the folder shows its own goal; another one is written all the same, and an
   expect(page()).toBe(before);
 });
 
-test("one that cannot be written is told, and stops nobody; where there is none, none is made", async () => {
+test("an unwritable folder is reported and blocks no command; a missing one is not created", async () => {
   await begun();
   rmSync(planning(""), { recursive: true });
   expect(await here("fact", "a", "1", "--source", "x")).toMatchObject({ code: 0, err: "" });
@@ -102,7 +103,7 @@ test("one that cannot be written is told, and stops nobody; where there is none,
   expect(JSON.parse(asJson.err)).toMatchObject({ kind: "warning", data: { hint: expect.any(String) } });
 });
 
-test("what an agent says over MCP, and what its hooks saw, is in the files", async () => {
+test("the files contain the writes of an MCP agent and the events of its hooks", async () => {
   const served = new Project();
   const at = (args: string[], input = "") => line.run(args, { cwd: served.folder, input });
   await runInside(served.folder, ["init", "--agent", "none"]);

@@ -1,4 +1,4 @@
-// The file that `export` writes, as real processes write and read it, and on a disk that has no room for it.
+// The file of `export`, written and read by real processes, also on a full disk.
 
 import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -33,8 +33,8 @@ async function say(store: string, text: string): Promise<void> {
   await holdfast.close();
 }
 
-// Node's own reading of lines splits at some of these since Node 24.
-test("what only some take for the end of a line stays within its line", async () => {
+// Node's line reader splits at some of these since Node 24.
+test("characters that only some programs treat as line ends stay within their line", async () => {
   const text = "one\u2028two\u2029three\u0085four\rfive";
   await say("separated.db", text);
   const run = (...args: string[]) => ran(process.execPath, [line.cli, ...args]);
@@ -48,7 +48,7 @@ test("what only some take for the end of a line stays within its line", async ()
   await holdfast.close();
 });
 
-test("what is damaged is named and the rest written; notes of supervisors are one line", async () => {
+test("damaged data is named and the rest is written; notes of supervisors take one line", async () => {
   await say("partly.db", "1234567");
   const holdfast = await open(join(line.project, "partly.db"));
   await holdfast.goal("g", { statement: "Ship it" });
@@ -69,9 +69,9 @@ test("what is damaged is named and the rest written; notes of supervisors are on
   expect(await runInside(line.project, ["import", "p.hf", "--store", "rest.db"])).toMatchObject({ code: 0 });
 });
 
-// A limit on the size of files does what a full disk does: it takes a part of a write, and refuses the next.
+// A file size limit acts like a full disk: one write is partial, and the next fails.
 test.skipIf(process.platform === "win32")(
-  "a disk that is full is said to be full, and nothing is left on it",
+  "a full disk is reported, and no partial file is left",
   async () => {
     await say("large.db", "x".repeat(3_000_000));
     const limited = 'ulimit -f 2048; exec "$@"';

@@ -1,4 +1,4 @@
-// What git brings into `.planning/events/` is in before anybody is told how things stand.
+// Events that git brings into `.planning/events/` are merged before a command answers.
 
 import { chmodSync, cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 afterAll(() => line.remove());
 
-/** Somebody else's clone. `pull` adds a task there, and brings its files of events to a folder as git does. */
+/** Another user's clone. `pull` adds a task there and copies its event files to a folder, like git. */
 async function colleague(name: string): Promise<{ pull(title: string, to: string): Promise<void> }> {
   const root = line.newProject();
   const holdfast = await open("memory:");
@@ -38,9 +38,9 @@ async function colleague(name: string): Promise<{ pull(title: string, to: string
   };
 }
 
-test("status, next, brief and the hook speak of what a pull brought", async () => {
+test("status, next, brief and the hook include pulled events", async () => {
   const ours = line.newProject();
-  /** `main.ts` has a short way for status, which only a process takes. */
+  /** Only a process takes the fast path of status in `main.ts`. */
   const here = (...args: string[]) =>
     args[0] === "status" ? line.run(args, { cwd: ours }) : runInside(ours, args);
   const ann = await colleague("checkout");
@@ -62,7 +62,7 @@ test("status, next, brief and the hook speak of what a pull brought", async () =
   expect(begun.out).toContain("Sweep the floor");
 
   await (await colleague("search")).pull("Find things", ours);
-  expect((await here("goal", "list")).out, "a goal that is new here").toContain("search");
+  expect((await here("goal", "list")).out, "a goal that is new in this clone").toContain("search");
 });
 
 test("a failed merge is reported, and the store answers without it", async () => {
@@ -72,10 +72,10 @@ test("a failed merge is reported, and the store answers without it", async () =>
   await line.run(["status"], { cwd: ours });
   const before = readdirSync(join(ours, ".planning/events")).length;
   await ann.pull("two", ours);
-  expect(readdirSync(join(ours, ".planning/events")).length, "something new is there").toBeGreaterThan(
+  expect(readdirSync(join(ours, ".planning/events")).length, "a new event file exists").toBeGreaterThan(
     before,
   );
-  // Root may write everywhere, so it is the store that refuses.
+  // Root may write everywhere, so the store itself rejects the write.
   const store = await Connection.open(join(ours, ".holdfast/store.db"), false);
   store.exec("CREATE TRIGGER refused BEFORE INSERT ON writes BEGIN SELECT RAISE(ABORT, 'not now'); END");
   await store.close();

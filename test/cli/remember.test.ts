@@ -1,4 +1,4 @@
-// Commands mean the files that were typed, as a shell means them: from where one stands.
+// Paths on the command line are relative to the current folder, as in a shell.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ afterAll(() => line.remove());
 
 const remember = (cwd: string, ...words: string[]): Promise<Ran> => runInside(cwd, ["remember", ...words]);
 
-test("a path is taken from the folder one stands in, and recorded from the root", async () => {
+test("a path is relative to the current folder and recorded relative to the root", async () => {
   const typed: readonly (readonly [cwd: string, path: string, recorded: string])[] = [
     [src, "a.ts", "src/a.ts"],
     [src, "./b.ts", "src/b.ts"],
@@ -40,10 +40,13 @@ test("a path is taken from the folder one stands in, and recorded from the root"
   for (const [cwd, path, recorded] of typed) {
     expect(await remember(cwd, path), path).toMatchObject({ code: 0, out: `recorded ${recorded}\n` });
   }
-  expect(await runInside(src, ["check"]), "as they are").toMatchObject({ code: 0 });
+  expect(
+    await runInside(src, ["check"]),
+    "paths that are already relative to the root stay unchanged",
+  ).toMatchObject({ code: 0 });
 });
 
-test("what cannot be meant is refused, with a reason that is true", async () => {
+test("an impossible path is rejected with an accurate reason", async () => {
   const refused: readonly (readonly [words: readonly string[], says: string, hint: string])[] = [
     [["../../etc.ts"], "is not below", "the project's root"],
     [["/etc/hostname"], "/etc/hostname is not below", "the project's root"],
@@ -60,10 +63,10 @@ test("what cannot be meant is refused, with a reason that is true", async () => 
     expect(err).toContain(says);
     expect(err).toContain(hint);
   }
-  expect(await remember(src, "gone.ts", "--deleted"), "one that is gone").toMatchObject({ code: 0 });
+  expect(await remember(src, "gone.ts", "--deleted"), "a removed file").toMatchObject({ code: 0 });
 });
 
-test("so do the files of tasks, of what shows them to be done, and of decisions", async () => {
+test("so are the files of tasks, evidence and decisions", async () => {
   const inSrc = (...words: string[]): Promise<Ran> => runInside(src, [...words, "--json"]);
   const dataOf = ({ out }: Ran): unknown => JSON.parse(out).data;
   const added = await inSrc("task", "add", "Build it", "--file", "new.ts", "../a.ts");

@@ -1,4 +1,4 @@
-// The pages from which people act: what they print can be typed as it stands, says what was decided, and stays readable.
+// Pages that people act on: their commands work as printed, they name the decision, and they stay readable.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -60,7 +60,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** The commands that a page offers for a call, as a shell would read them. */
+/** The commands that a page offers for a call, split like a shell does. */
 function offered(page: string, call: string): string[] {
   const typed = page.split("\n").filter((each) => each.includes(`holdfast resolve ${call} `));
   return typed.map((each) => each.slice(each.indexOf("holdfast ") + "holdfast ".length));
@@ -73,19 +73,21 @@ function words(typed: string): string[] {
   return (typed.match(/'[^']*'|\S+/g) ?? []).map((each) => each.replaceAll("'", ""));
 }
 
-test("the command that calls prints answers for that call, also where two sessions use its id", async () => {
+test("a command printed by calls resolves that call, also if two sessions use its id", async () => {
   const page = await say("calls");
   expect(page).toMatch(/WAITS FOR YOU, issued \d+ \w+ ago/);
   const ofOne = answersTo("m1 --session one");
   const ofTwo = answersTo("m1 --session two");
   expect(offered(page, "m1").sort()).toEqual([...ofOne, ...ofTwo].sort());
-  expect(offered(page, "only-one"), "no more than is needed").toEqual(answersTo("only-one"));
-  expect(offered(await say("calls", "--session", "two"), "m1"), "of one session alone too").toEqual(ofTwo);
+  expect(offered(page, "only-one"), "no option more than needed").toEqual(answersTo("only-one"));
+  expect(offered(await say("calls", "--session", "two"), "m1"), "on the page of one session too").toEqual(
+    ofTwo,
+  );
   const ran = await run(...words(ofOne[1] as string), ...ann);
   expect(ran.code, ran.err).toBe(0);
 });
 
-test("a call that has its outcome is refused, and one that was never made is not found", async () => {
+test("a settled call is rejected, and an unknown call is not found", async () => {
   const failed = (...of: string[]) => run("resolve", ...of, "--store", STORE, ...ann);
   expect(await failed("settled", "failed")).toMatchObject({ code: 0 });
   expect(await failed("settled", "failed")).toMatchObject({ code: 4, err: expect.stringContaining("ann") });
@@ -94,13 +96,13 @@ test("a call that has its outcome is refused, and one that was never made is not
   expect(await failed("never", "failed", "--session", "four")).toMatchObject({ code: 3 });
 });
 
-test("an id that several sessions use is refused with the option that tells them apart", async () => {
+test("an id used by several sessions is rejected with the option that selects one", async () => {
   const { code, err } = await run("resolve", "m1", "landed", "--store", STORE, ...ann);
   expect(code).toBe(3);
   expect(err).toMatch(/--session (one|two)/);
 });
 
-test("a call that may be tried again says who allowed it, and what happens next", async () => {
+test("a call that may be retried shows who allowed it and the next step", async () => {
   const page = await say("calls", "--session", "one");
   expect(page).toContain("ann allowed another attempt");
   expect(page).toContain("not in the bank");
@@ -119,14 +121,14 @@ test.each([
   ["status", "--by", "me"],
   ["goal", "list"],
   ["session", "fork", "two", "two-b"],
-])("what the page of %s %s says to type names the store that was named", async (...typed) => {
+])("commands on the page of %s %s name the given store", async (...typed) => {
   const page = await say(...typed);
   const commands = page.split("\n").filter((each) => /holdfast [a-z]/.test(each));
   expect(commands.length).toBeGreaterThan(0);
   for (const each of commands) expect(each).toContain(` --store '${STORE}'`);
 });
 
-test("a long error is cut in pages, and whole in JSON", async () => {
+test("a long error is cut on pages and complete in JSON", async () => {
   for (const typed of [["calls"], ["session", "show", "three"]]) {
     const page = await say(...typed);
     expect(page).toContain("dead dead");
@@ -135,20 +137,20 @@ test("a long error is cut in pages, and whole in JSON", async () => {
   expect((await say("calls", "--json")).length).toBeGreaterThan(LONG.length);
 });
 
-test("a list of sessions may be as long as somebody wants", async () => {
+test("a list of sessions may be of any length", async () => {
   const { data } = JSON.parse(await say("session", "list", "--limit", "5000", "--json"));
   expect(data).toMatchObject({ more: false });
   expect(data.sessions.length).toBeGreaterThan(2);
 });
 
-test("of many removed sessions some are named, and the rest is counted", () => {
+test("of many removed sessions some are named and the rest are counted", () => {
   const removed = Array.from({ length: 1_000 }, (_, index) => `s${index}`);
   const report = { dryRun: false, removed, hidden: [], spared: [], artifacts: 0 };
   const page = prunePage(report, { paint: {} as Paint, width: 80, isTerminal: false });
   expect(page).toMatch(/^removed 1000 sessions: s0, s1, .* and 980 more\n$/);
 });
 
-test("the log of a session has the note about a result that JSON could not hold", async () => {
+test("the log of a session notes a result that JSON could not hold", async () => {
   const { data } = JSON.parse(await say("session", "show", "three", "--json"));
   const note = data.calls.find(({ call }: { call: string }) => call === "n1").why;
   expect(note).toBeTruthy();

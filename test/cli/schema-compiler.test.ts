@@ -1,4 +1,4 @@
-// A command that writes `.planning/` is over before a compiler of schemas would be loaded.
+// A command that writes `.planning/` does not load the schema compiler, which is slow to load.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { runInside } from "./inside.ts";
 const line = await CommandLine.build();
 afterAll(() => line.remove());
 
-test("a command that writes the files beside a goal does not load the schema compiler, and one that refuses an edit does", async () => {
+test("writing a goal's files does not load the schema compiler, but rejecting an edit does", async () => {
   const { project } = line;
   const list = join(project, "loaded.txt");
   const spy = join(project, "spy.cjs");
@@ -23,7 +23,7 @@ test("a command that writes the files beside a goal does not load the schema com
   await runInside(project, ["goal", "new", "checkout", "Ship the checkout"]);
   expect(await run("task", "add", "Build the cart")).toMatchObject({ code: 0, err: "" });
   expect([hasLoaded("spy.cjs"), hasLoaded("/ajv/")]).toEqual([true, false]);
-  // The spy sees what it is meant to see: an error is worded by the compiler.
+  // The spy works: the compiler produces the error message.
   const board = join(project, ".planning", "task_board.json");
   writeFileSync(board, readFileSync(board, "utf8").replace('"status": "open"', '"status": "shut"'));
   const refused = await run("rebuild");

@@ -41,7 +41,7 @@ beforeEach(async () => {
 
 const finish = () => say(project, "task", "drop", "T-001", "--why", "not needed");
 
-test("when the goal that is shown is done, the folder turns to the next, and a clone has both", async () => {
+test("when the shown goal is done, the folder switches to the next, and a clone has both", async () => {
   await finish();
   await say(project, "goal", "new", "second", "Second goal");
   expect(page()).toContain("Second goal");
@@ -57,7 +57,7 @@ test("when the goal that is shown is done, the folder turns to the next, and a c
   expect(page(clone)).toBe(before);
 });
 
-test("while the goal that is shown is not done, another is not shown, and a clone has it all the same", async () => {
+test("while the shown goal is not done, another goal is not shown, but a clone has it", async () => {
   const before = page();
   const { err } = await runInside(project, ["goal", "new", "second", "Second goal"]);
   expect(err).toContain("holdfast rebuild --goal second");
@@ -75,7 +75,7 @@ test("while the goal that is shown is not done, another is not shown, and a clon
   expect(await say(cloned(), "task", "list", "--goal", "first")).toContain("c");
 });
 
-test("what a person wrote into the old goal's files is taken in before they make way", async () => {
+test("a person's edits of the old goal's files are ingested before they are replaced", async () => {
   await finish();
   const file = join(project, ".planning/STATE.md");
   writeFileSync(file, page().replaceAll("First goal", "The first goal"));
@@ -89,17 +89,17 @@ test("what a person wrote into the old goal's files is taken in before they make
   expect(readdirSync(join(project, ".planning")).filter((name) => name.includes("unread"))).toEqual([]);
 });
 
-test("a turn that was killed on the way is finished by whoever writes next", async () => {
+test("a killed switch is finished by the next writer", async () => {
   await finish();
   const old = page();
   await say(project, "goal", "new", "second", "Second goal");
-  // The page comes last: everything else is of the new goal.
+  // The page is written last: all other files belong to the new goal.
   writeFileSync(join(project, ".planning/STATE.md"), old);
   await say(project, "task", "add", "b", "--goal", "second");
   expect(page()).toContain("Second goal");
 });
 
-test("a goal in a folder of its own is read from there by a clone", async () => {
+test("a clone reads a goal in its own folder from there", async () => {
   await runInside(project, ["goal", "new", "second", "Second goal"]);
   await say(project, "rebuild", "--goal", "second", "--folder", ".planning-second");
   const clone = cloned();

@@ -1,4 +1,4 @@
-// What people see of sessions and calls, and how they answer for them.
+// Pages on sessions and calls, and the commands that resolve calls.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -60,30 +60,30 @@ const say = async (...words: string[]): Promise<string> => {
   return out;
 };
 
-test("a result that is no JSON is refused before anything is recorded", async () => {
+test("a result that is not JSON is rejected before anything is recorded", async () => {
   const { code, err } = await run("resolve", "a1", "landed", "--result", "{id:1}", ...ann);
   expect(code).toBe(2);
   expect(err).toContain("--result: {id:1} is not JSON");
-  expect(err, "how to say text").toContain(`--result '"`);
-  expect(await say("calls"), "it waits as before").toContain("a1");
+  expect(err, "how to pass text").toContain(`--result '"`);
+  expect(await say("calls"), "it still waits").toContain("a1");
   expect(await say("resolve", "a1", "landed", "--result", '"pay_1"', ...ann)).not.toContain("no result");
 });
 
-test("an answer without a result says that none was recorded", async () => {
+test("an answer without a result says that no result was recorded", async () => {
   expect(await say("resolve", "b2", "landed", ...ann)).toContain("no result was recorded");
   expect(await say("calls", "--session", "order")).toContain("b2");
 });
 
-test("of one session only the open calls are listed where only they were asked for", async () => {
+test("the open calls of one session are listed without its settled ones", async () => {
   const all = await say("calls", "--session", "order");
-  expect(all, "what is over waits for nothing").not.toContain("when it runs again");
+  expect(all, "a settled call waits for nothing").not.toContain("when it runs again");
   for (const id of ["a1", "b2", "c3"]) expect(all).toContain(id);
   const left = await say("calls", "--open", "--session", "order");
   expect(left).toContain("c3");
   expect(left).not.toContain("a1");
 });
 
-test("a fork says that its effects are off, and a person switches them on and off", async () => {
+test("a fork reports that its effects are off, and a person switches them on and off", async () => {
   const made = await say("session", "fork", "order", "try");
   expect(made).toContain("its effects are off");
   expect(made).toContain("holdfast session effects try on");
@@ -100,7 +100,7 @@ test("a fork says that its effects are off, and a person switches them on and of
     });
   const before = charged;
   expect(await call()).toBe("failed");
-  expect((await run("session", "effects", "try", "on")).code, "for people").toBe(2);
+  expect((await run("session", "effects", "try", "on")).code, "the page for people").toBe(2);
   expect((await run("session", "effects", "try", "maybe", ...ann)).code).toBe(2);
   expect(await say("session", "effects", "try", "on", ...ann)).toContain("try: effects are on");
   expect(await say("session", "show", "try")).not.toMatch(/^its effects are off/m);
@@ -115,7 +115,7 @@ test("a fork says that its effects are off, and a person switches them on and of
   expect(err).toContain("order is no fork");
 });
 
-test("an open call says what becomes of it", async () => {
+test("an open call says what happens to it next", async () => {
   let listed = "";
   const slow = tool({
     ...charge,
@@ -138,7 +138,7 @@ test("an open call says what becomes of it", async () => {
   }
 });
 
-test("the list tells who runs now and who belongs to whom", async () => {
+test("the list shows which session runs and which is its parent", async () => {
   await store(async (holdfast) => {
     let listed = "";
     const helper = tool(
@@ -164,7 +164,7 @@ test("the list tells who runs now and who belongs to whom", async () => {
   expect(after).toMatch(/^boss +idle/m);
 });
 
-test("of a call that has its outcome it says how that came, and not why it was unknown once", async () => {
+test("a settled call shows how it was settled, not why it was unknown before", async () => {
   const dead = (): Promise<never> => Promise.reject(new Error("the line went dead"));
   let asked = 0;
   const answers = (): unknown => (++asked === 1 ? dead() : "paid");
@@ -188,6 +188,6 @@ test("of a call that has its outcome it says how that came, and not why it was u
   expect(page).toMatch(/e2 .*completed .*confirmed by its verify/);
   expect(page).toMatch(/e3 .*completed .*seen in the bank/);
   expect(page).toMatch(/e4 .*failed .*ann says that it did not happen: seen in the bank/);
-  expect(page, "a remark on its result").toMatch(/e5 .*completed .*BigInt/i);
+  expect(page, "a note on its result").toMatch(/e5 .*completed .*BigInt/i);
   expect(page).not.toContain("went dead");
 });

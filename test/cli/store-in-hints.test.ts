@@ -21,7 +21,7 @@ afterAll(async () => {
   line.remove();
 });
 
-test("the command in a hint can be followed as it stands, and names no store where none was typed", async () => {
+test("a command in a hint works as printed, and names no store if none was given", async () => {
   const store = ["--store", "other/.holdfast"];
   const refused = await runInside(line.project, ["task", "claim", "99", ...store]);
   const [hinted = ""] = refused.err.match(/holdfast task list --store \S+/) ?? [];
@@ -36,7 +36,7 @@ test("the command in a hint can be followed as it stands, and names no store whe
   expect(plain.err).not.toContain("--store");
 });
 
-test("every command that takes a store is known, and prose is left alone", async () => {
+test("every command with a store option is recognised, and prose stays unchanged", async () => {
   const listeners = process.stdout.listeners("error");
   await openScreen("my store");
   for (const each of process.stdout.listeners("error")) {

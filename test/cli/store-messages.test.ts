@@ -1,4 +1,4 @@
-// What doctor, copy and import say of stores and disks.
+// Messages of doctor, copy and import on stores and disks.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
@@ -41,7 +41,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     execFileSync("umount", ["-l", disk]);
   });
 
-  test("doctor says that there is little space left, for a file and for a folder", async () => {
+  test("doctor reports low disk space, for a file and for a folder", async () => {
     for (const address of [join(disk, "a.db"), `${join(disk, "folder")}/`]) {
       await (await open(address)).close();
       const { findings } = await data<Examined>(`doctor --store ${address}`);
@@ -51,7 +51,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     }
   });
 
-  test("a folder that cannot be written can still be read, as the hint says", async () => {
+  test("an unwritable folder can still be read, as the hint says", async () => {
     const folder = `${join(disk, "folder")}/`;
     expect(await run(`goal new kept Ship --store ${folder}`)).toMatchObject({ code: 0 });
     execFileSync("mount", ["-o", "remount,ro", disk]);
@@ -64,16 +64,16 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
       expect({ words, code: words === "doctor" ? 0 : code }, err).toEqual({ words, code: 0 });
     }
     expect((await run(`goal show kept --store ${folder}`)).out).toContain("Ship");
-    expect((await line.run(["status", "--store", folder])).out, "on its short way too").toContain("kept");
+    expect((await line.run(["status", "--store", folder])).out, "on the fast path too").toContain("kept");
   });
 });
 
-test("where there is space, doctor has nothing to say of the disk", async () => {
+test("doctor does not mention a disk with enough space", async () => {
   const { findings } = await data<Examined>("doctor --store mine.db");
   expect(findings.map(({ name }) => name)).toEqual(["node", "folder", "store", "goals", "calls"]);
 });
 
-test("doctor looks for no folder that has the name of a server", async () => {
+test("doctor does not take the name of a server for a folder", async () => {
   const { findings } = await data<Examined>("doctor", { HOLDFAST_STORE: "postgres://127.0.0.1:1/none" });
   expect(findings.map(({ name, ok }) => [name, ok])).toEqual([
     ["node", true],
@@ -81,7 +81,7 @@ test("doctor looks for no folder that has the name of a server", async () => {
   ]);
 });
 
-test("a file that is no store is not taken for a missing one", async () => {
+test("a file that is not a store is not reported as missing", async () => {
   const file = join(line.project, "passwd");
   writeFileSync(file, "root:x:0:0\n");
   const { findings } = await data<Examined>("doctor", { HOLDFAST_STORE: file });
@@ -91,7 +91,7 @@ test("a file that is no store is not taken for a missing one", async () => {
   expect((await run("session list", { HOLDFAST_STORE: file })).err).toContain("this file is not a store");
 });
 
-test("copy says that .planning/ does not follow a store that has to be named", async () => {
+test("copy says that .planning/ does not follow a store in another place", async () => {
   const project = line.newProject();
   for (const words of ["init --agent none", "goal new g Ship"]) {
     expect(await runInside(project, words.split(" "))).toMatchObject({ code: 0 });
@@ -101,10 +101,10 @@ test("copy says that .planning/ does not follow a store that has to be named", a
   expect(out).toMatch(/\.planning\/ .*holdfast rebuild/);
   const other = await runInside(project, ["copy", "moved.db", "again.db"]);
   expect(other.code).toBe(0);
-  expect(other.out, "nothing followed that one").not.toContain(".planning/");
+  expect(other.out, "no folder followed that store").not.toContain(".planning/");
 });
 
-test("an import says what was new, and what was there already", async () => {
+test("an import counts new and existing records", async () => {
   const file = join(line.project, "all.jsonl");
   const { writes } = await data<{ writes: number }>(`export ${file} --store mine.db`);
   const first = await data<object>(`import ${file} --store taken.db`);
@@ -114,7 +114,7 @@ test("an import says what was new, and what was there already", async () => {
   expect((await run(`import ${file} --store taken.db`)).out).toContain("nothing new");
 });
 
-test("a refused import leaves no store behind", async () => {
+test("a rejected import leaves no store behind", async () => {
   const file = join(line.project, "other.jsonl");
   writeFileSync(file, "{}\n");
   const { code, err } = await run(`import ${file} --store fresh/new.db`);

@@ -1,4 +1,5 @@
-// A call that waits only for a call of its sub-agent needs no answer: the pages say which one does, and where.
+// A call that only waits for its sub-agent's call needs no answer. Pages name the call that does, and its
+// session.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -32,7 +33,7 @@ function asking(name: string, id: string, below: Tool): Tool {
   return tool(agentTool({ name, description: name, input, run: (_args, child) => child.run(run) }));
 }
 
-/** Each runs until the innermost call waits for a person, and is then left alone. */
+/** Each agent runs until the innermost call waits for a person, and then releases its session. */
 async function leave(session: string, tools: readonly Tool[], ...ids: string[]): Promise<void> {
   const holdfast = await open(join(line.project, STORE));
   const own = await holdfast.session(session);
@@ -50,12 +51,12 @@ afterAll(() => line.remove());
 
 const GOES_ON = /resumes once search s1 of session sub-\w{32} is resolved and its agent runs again/;
 
-test("calls offers no answer for it, and names the call and the session that it waits for", async () => {
+test("calls offers no answer for it, and names the call and session that it waits for", async () => {
   const page = await look("calls");
   expect(page).toMatch(GOES_ON);
   expect(page).not.toContain("holdfast resolve r1");
   expect(page).toContain("holdfast resolve s1");
-  expect(await look("calls", "--session", "editor"), "of its session alone too").toMatch(GOES_ON);
+  expect(await look("calls", "--session", "editor"), "on the page of its session too").toMatch(GOES_ON);
   const { calls } = JSON.parse(await look("calls", "--json")).data;
   const inside = { tool: "search", call: "s1", session: expect.stringMatching(/^sub-/) };
   expect(calls.find(({ call }: { call: string }) => call === "r1")).toMatchObject({
@@ -73,7 +74,7 @@ test("status does not ask for an answer to it", async () => {
   expect(page).not.toContain("has no outcome");
 });
 
-test("through several sub-agents the innermost call is named", async () => {
+test("with several levels of sub-agents the innermost call is named", async () => {
   await leave("chief", [asking("publish", "m1", asking("ask", "s2", search))], "p1");
   const page = await look("calls");
   expect(page.match(/once search s2 of session sub-\w{32} is resolved/g)).toHaveLength(2);
@@ -81,7 +82,7 @@ test("through several sub-agents the innermost call is named", async () => {
   expect(await look("status")).toContain("! 3 calls resume once their sub-agents' calls are answered");
 });
 
-test("one that waits for a person itself can be tried again, and says what comes before the rest", async () => {
+test("a call that itself waits for a person can be retried, and names the call to answer first", async () => {
   const model = script([callBlock("s3", "search")]);
   const broken = agentTool({
     name: "broken",
@@ -99,7 +100,7 @@ test("one that waits for a person itself can be tried again, and says what comes
   expect(page.match(/holdfast resolve b1 .*/g)).toEqual(["holdfast resolve b1 --store store.db retry"]);
 });
 
-test("once it is answered the ways to answer are there again", async () => {
+test("once that call is answered, the answers are offered again", async () => {
   await look("resolve", "s1", "landed", "--by", "ann", "--why", "seen");
   const page = await look("calls", "--session", "editor");
   expect(page).toContain("holdfast resolve r1");

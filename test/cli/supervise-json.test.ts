@@ -1,4 +1,4 @@
-// Whoever reads `supervise --json` reads JSON: what workers print does not stand in between.
+// `supervise --json` prints only JSON on stdout. Output of workers goes to stderr.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-test("what a worker prints goes to stderr, and every line of stdout is JSON", async () => {
+test("a worker's output goes to stderr, and every line of stdout is JSON", async () => {
   const line = await CommandLine.build();
   const say = (...words: string[]) => runInside(line.project, words);
   await say("init", "--agent", "none");

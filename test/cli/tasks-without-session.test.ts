@@ -1,4 +1,4 @@
-// What somebody types who says neither sessions nor tokens: claim, hand off, put back, reopen.
+// Commands without a session or token: claim, hand off, release, reopen.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -37,7 +37,7 @@ async function refused(...args: string[]): Promise<string> {
 const task = async (id: string) => JSON.parse(await well("task", "show", id, "--json")).data;
 const claimOf = async (id: string) => (await task(id)).claim;
 
-test("what somebody claims in their only session goes back with its hand-off, without naming it", async () => {
+test("a hand-off of the user's only session releases its claims, without naming the session", async () => {
   await well("resume", "--by", "ann", "--session", "mon");
   await well("task", "claim", "1", "--by", "ann");
   await well("task", "start", "2", "--by", "ann");
@@ -49,7 +49,7 @@ test("what somebody claims in their only session goes back with its hand-off, wi
   await well("task", "claim", "1", "--by", "bob");
 });
 
-test("what was claimed before the session stays the claimant's own, and can be claimed again", async () => {
+test("a claim made before the session stays with the claimant and can be claimed again", async () => {
   await well("task", "claim", "1", "--by", "ann");
   await well("resume", "--by", "ann", "--session", "mon");
   await well("task", "claim", "1", "--by", "ann");
@@ -60,7 +60,7 @@ test("what was claimed before the session stays the claimant's own, and can be c
   expect(await task("2")).toMatchObject({ status: "open" });
 });
 
-test("of two sessions under one name none is guessed, and nobody gets what the other session holds", async () => {
+test("of two sessions with one name none is guessed, and neither gets the other's claims", async () => {
   await well("resume", "--by", "ann", "--session", "mon");
   await well("task", "claim", "1", "--by", "ann");
   await well("resume", "--by", "ann", "--session", "tue");
@@ -82,7 +82,7 @@ test("a claim that outlives its command names no process", async () => {
   expect(err).not.toMatch(/pid|process/);
 });
 
-test("a refusal names the act that was asked for, and its hint can be followed", async () => {
+test("an error names the requested act, and its hint works", async () => {
   expect(await refused("task", "release", "1")).toMatch(
     /T-001 is open: it cannot release\n.*No agent holds it/,
   );
@@ -106,14 +106,14 @@ test.each([
   [["--", "true"], "-- command"],
   [["--notify", "true"], "--notify"],
   [["--parallel", "3"], "--parallel"],
-])("supervise --once refuses what it would not do: %j", async (said, named) => {
+])("supervise --once rejects options that it would ignore: %j", async (said, named) => {
   const { code, out, err } = await run("supervise", "--once", ...said);
   expect({ code, out }).toEqual({ code: 2, out: "" });
   expect(err).toContain(`cannot be combined with ${named}`);
   expect(err).toContain("Leave out --once");
 });
 
-test("two phases of one name are refused, and no goal is begun", async () => {
+test("two phases with one name are rejected, and no goal is created", async () => {
   expect(await refused("goal", "new", "n1", "s", "--phase", "api", "API")).toContain(
     'phase "API" is there twice',
   );

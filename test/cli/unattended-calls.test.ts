@@ -1,4 +1,5 @@
-// A call that an agent died in keeps needing somebody until its session is run or a person has answered for it.
+// The call of a dead agent is shown as needing attention until its session runs or a person resolves the
+// call.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine } from "./command-line.ts";
@@ -18,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** Only where a process can be proved to be gone. */
+/** Only on platforms where a process can be proved dead. */
 const onLinux = test.runIf(process.platform === "linux");
 
 onLinux("status names it, before and after the command that it recommends was run", async () => {
@@ -28,7 +29,7 @@ onLinux("status names it, before and after the command that it recommends was ru
   const cleared = await look(...recommended.split(" ").slice(1));
   expect(cleared).toContain("crashed: session order-4711");
   expect(cleared).toContain("open: charge c_8fk2 of order-4711");
-  expect(cleared, "what to do about it").toContain("holdfast calls");
+  expect(cleared, "the next step").toContain("holdfast calls");
   expect(await look("status")).toMatch(need);
   const { data } = JSON.parse(await look("status", "--json"));
   expect(data.next).toMatchObject({ command: "holdfast calls" });

@@ -1,4 +1,5 @@
-// A copy that was killed leaves two stores that take no writes, and one of them holds a part: both say so, and how to end it.
+// A killed copy leaves two stores that reject writes, one of them incomplete. Both say so and name the
+// commands that end it.
 
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -25,7 +26,7 @@ function killedCopy(project: string, from: string, to: string): Promise<string> 
   });
 }
 
-/** What a hint says to type, as a shell would split it. */
+/** The command of a hint, split like a shell does. */
 const wordsOf = (command: string): string[] => command.replace("holdfast ", "").split(" ");
 
 describe.each([
@@ -45,10 +46,10 @@ describe.each([
     finish = `holdfast copy ${join(project, from)} ${join(project, to)}`;
     abandon = `holdfast copy --abandon ${join(project, from)}`;
   };
-  // The tests up to the command that finishes it leave it as it is.
+  // The tests up to the finishing command leave the copy unfinished.
   beforeAll(leave);
 
-  test("what is half there is neither exported nor copied on", async () => {
+  test("an incomplete store is neither exported nor copied", async () => {
     for (const words of [
       ["export", "e.hf", "--store", to],
       ["copy", to, "third.db"],
@@ -64,7 +65,7 @@ describe.each([
   });
 
   test.each(["session list", "goal list", "supervise --once", "status"])(
-    "%s tells of both",
+    "%s names both stores",
     async (words) => {
       for (const [store, what] of [
         [from, `a copy of this store to .*${to.slice(0, 3)}.* is unfinished`],
@@ -79,7 +80,7 @@ describe.each([
     },
   );
 
-  test("doctor takes it for a problem, status has it on its page, and a write is shown the same way out", async () => {
+  test("doctor and status report it, and a rejected write names the same commands", async () => {
     for (const store of [from, to]) {
       const doctor = await run("doctor", "--json", "--store", store);
       expect(doctor.code).toBe(5);
@@ -98,13 +99,13 @@ describe.each([
     }
   });
 
-  test("the command that they name finishes it", async () => {
+  test("the first command finishes the copy", async () => {
     expect(await run(...wordsOf(finish))).toMatchObject({ code: 0 });
     expect(await run("goal", "new", "n2", "Another", "--store", to)).toMatchObject({ code: 0, err: "" });
     expect((await run("goal", "list", "--store", from)).err).toContain("has moved to");
   });
 
-  test("the other gives it up: the first takes writes again", async () => {
+  test("the second command cancels the copy: the source accepts writes again", async () => {
     await leave();
     const { code, out } = await run(...wordsOf(abandon));
     expect(code).toBe(0);
@@ -115,7 +116,7 @@ describe.each([
   });
 });
 
-test("a copy needs both stores, and giving it up only the first", async () => {
+test("finishing a copy needs both stores, and cancelling it only the source", async () => {
   const project = line.newProject();
   expect(await runInside(project, ["copy", "a.db"])).toMatchObject({ code: 2 });
   expect(await runInside(project, ["copy", "a.db", "b.db", "--abandon"])).toMatchObject({ code: 2 });
@@ -126,9 +127,9 @@ test.each([
   ["files /srv/state", "/srv/state/"],
   ["postgres db.example:5432/app agents", "'postgres://db.example:5432/app?schema=agents'"],
   ["postgres /run/postgresql/app agents", "'postgres:///app?host=/run/postgresql&schema=agents'"],
-])("%s is typed as %s", (address, typed) => {
+])("%s is quoted as %s", (address, typed) => {
   expect(finishCopyHint(address, "sqlite /b.db")).toContain(
     `holdfast copy ${typed} /b.db; or give it up: holdfast copy --abandon ${typed}`,
   );
-  expect(finishCopyHint(address, "memory:"), "no command reaches that").not.toContain("holdfast copy");
+  expect(finishCopyHint(address, "memory:"), "no command can name it").not.toContain("holdfast copy");
 });

@@ -1,4 +1,4 @@
-// The command line among other programs: pipes that close, signals, terminals that are none, colours.
+// The command line among other programs: closed pipes, signals, non-terminals, colours.
 
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -16,19 +16,19 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** What only has to be done needs no process of its own. */
+/** Setup commands need no process. */
 async function inside(...args: string[]): Promise<void> {
   expect(await runInside(line.project, args)).toMatchObject({ code: 0 });
 }
 
-test("a reader that has seen enough ends it quietly", async () => {
+test("a reader that closes the pipe early ends it silently", async () => {
   const script = `"${process.execPath}" "${line.cli}" completion bash | head -c 1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
   const { stdout, stderr } = await promisify(execFile)("bash", ["-c", script], { env: environment() });
   expect(stderr).toBe("");
   expect(["0", "141"]).toContain(stdout.trim());
 });
 
-test("a pipe that nobody reads at all is no error either", async () => {
+test("a pipe without any reader is not an error", async () => {
   const child = spawn(process.execPath, [line.cli, "--help"], { stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();
   let said = "";
@@ -39,7 +39,7 @@ test("a pipe that nobody reads at all is no error either", async () => {
   expect(said).toBe("");
 });
 
-test("colours only where they are wanted", async () => {
+test("colours appear only if wanted", async () => {
   const colour = "\u001b[";
   expect((await line.run(["status"])).out).not.toContain(colour);
   expect((await line.run(["status"], { env: { FORCE_COLOR: "1" } })).out).toContain(colour);
@@ -48,7 +48,7 @@ test("colours only where they are wanted", async () => {
   expect((await line.run(["status"], { env: both })).out).not.toContain(colour);
 });
 
-test("watch shows what another process does, and ends with Ctrl-C", async () => {
+test("watch shows the changes of another process and ends with Ctrl-C", async () => {
   const child = spawn(process.execPath, [line.cli, "watch", "--json"], {
     cwd: line.project,
     env: environment(),
@@ -76,7 +76,7 @@ test("watch shows what another process does, and ends with Ctrl-C", async () => 
   expect(await ended).toBe(130);
 });
 
-test("the store of a repository is found from a folder below, and another one where it is said", async () => {
+test("the repository's store is found from a subfolder, and another store by its option", async () => {
   mkdirSync(join(line.project, "src/deep"), { recursive: true });
   const below = await line.run(["status", "--json"], { cwd: join(line.project, "src/deep") });
   expect(JSON.parse(below.out)).toMatchObject({ data: { goals: [{ goal: "checkout" }] } });
@@ -89,7 +89,7 @@ test("the store of a repository is found from a folder below, and another one wh
   expect(JSON.parse(flag.out)).toMatchObject({ data: { goals: [{ goal: "checkout" }] } });
 });
 
-test("the short way of status and the long way say the same", async () => {
+test("the fast path of status gives the same answer as the slow one", async () => {
   const short = await line.say("status");
   const { out: long } = await runInside(line.project, ["status", "--by", "ann"]);
   expect(long).toBe(short);
@@ -102,7 +102,7 @@ test("help and the version need no store", async () => {
   expect(out).toContain("Usage: holdfast task claim");
 });
 
-test.each(["bash", "zsh"])("the completion script for %s is one", async (shell) => {
+test.each(["bash", "zsh"])("the completion script for %s is valid", async (shell) => {
   const script = await line.say("completion", shell);
   const found = `COMP_WORDS=(holdfast task cl); COMP_CWORD=2; _holdfast; echo "\${COMPREPLY[@]}"`;
   const { stdout } = await promisify(execFile)("bash", [

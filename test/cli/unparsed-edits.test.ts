@@ -1,4 +1,5 @@
-// What a person wrote into `.planning/` and could not be taken in lies beside the file, and everybody is told until it is gone.
+// An edit of `.planning/` that could not be ingested is kept beside the file and reported until that copy is
+// removed.
 
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,13 +21,13 @@ beforeEach(async () => {
 });
 
 const here = (...args: string[]) => runInside(project, args);
-/** `main.ts` has a short way for status, which only a process takes. */
+/** Only a process takes the fast path of status in `main.ts`. */
 const over = (args: string[], input = "") => line.run(args, { cwd: project, input });
 const planning = (file = "") => join(project, ".planning", file);
 const page = () => readFileSync(planning("STATE.md"), "utf8");
 const beside = () => readdirSync(planning()).filter((name) => name.includes(".unread-"));
 
-/** As a person saves it, a minute ago. */
+/** Saves a file as a person does, a minute ago. */
 function save(text: string): void {
   writeFileSync(planning("STATE.md"), text);
   const at = Date.now() / 1_000 - 60;
@@ -38,7 +39,7 @@ async function sessionStart(id: string): Promise<string> {
   return (await over(["hook", "claude", "session-start"], input)).out;
 }
 
-test("what a hook left beside is named by status, brief, next, doctor, check and the next session, until it is removed", async () => {
+test("an edit that a hook set aside is reported everywhere until it is removed", async () => {
   save(page().replace("## Decisions", "Mind the budget.\n\n## Decisions"));
   await sessionStart("7f2a91bc-1");
   await over(["hook", "ingest"]);
@@ -49,7 +50,7 @@ test("what a hook left beside is named by status, brief, next, doctor, check and
 
   const file = `.planning/${name}`;
   const doctor = await here("doctor");
-  expect(doctor.code, "something for a person").toBe(5);
+  expect(doctor.code, "a person has something to do").toBe(5);
   const told = {
     status: (await over(["status"])).out,
     "status, the long way": (await here("status")).out,
@@ -69,7 +70,7 @@ test("what a hook left beside is named by status, brief, next, doctor, check and
   expect((await here("doctor")).code).toBe(0);
 });
 
-test("of many files beside, some are named and the others counted; other names are nobody's", async () => {
+test("of many files set aside some are named and the rest counted; other names are ignored", async () => {
   for (let index = 0; index < 9; index++)
     writeFileSync(planning(`STATE.md.unread-${String(index).repeat(12)}`), "words");
   writeFileSync(planning("STATE.md.unread-\nNOT OURS"), "words");
@@ -79,7 +80,7 @@ test("of many files beside, some are named and the others counted; other names a
   expect(data.notTakenIn.join("\n")).not.toContain("NOT OURS");
 });
 
-test("a deleted line drops its task, and the command that takes it in says so", async () => {
+test("a deleted line drops its task, and the command that ingests it says so", async () => {
   save(page().replace(/^- .*T-002.*\n/m, ""));
   const { code, err } = await here("task", "claim", "T-001", "--by", "ag", "--role", "worker");
   expect(code).toBe(0);
@@ -88,7 +89,7 @@ test("a deleted line drops its task, and the command that takes it in says so", 
   expect(beside()).toEqual([]);
 });
 
-test("a deleted line does not drop a task that somebody works on", async () => {
+test("a deleted line does not drop a task in progress", async () => {
   await here("task", "claim", "T-002", "--by", "ag", "--role", "worker");
   save(page().replace(/^- .*T-002.*\n/m, ""));
   const { code, err } = await here("fact", "a", "1", "--source", "x");
@@ -98,7 +99,7 @@ test("a deleted line does not drop a task that somebody works on", async () => {
   expect(beside()).toHaveLength(1);
 });
 
-test("a section that is cut out, or many lines at once, drops no task", async () => {
+test("a removed section, or many removed lines, drop no task", async () => {
   const all = page();
   save(all.replace(/^- .*T-00\d.*\n/gm, ""));
   const { err } = await here("fact", "a", "1", "--source", "x");
@@ -108,7 +109,7 @@ test("a section that is cut out, or many lines at once, drops no task", async ()
   expect(beside()).toHaveLength(1);
 });
 
-test("another order of tasks is not taken in, and that is said", async () => {
+test("a new order of tasks is not ingested, and that is reported", async () => {
   const text = page();
   const [first = "", second = ""] = text.match(/^- .*T-00[12].*\n/gm) ?? [];
   save(text.replace(first + second, second + first));

@@ -1,4 +1,4 @@
-// A store that somebody else keeps to himself is there, and may not be read: both have to be said.
+// Another user's store exists but may not be read: messages must say both.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync } from "node:fs";
@@ -9,13 +9,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CommandLine, type RunOptions } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Root may look everywhere, so somebody else does; if that user may read the program at all. */
+/** Root may read everything, so these tests run as another user, if that user may read the program. */
 const isRoot = process.getuid?.() === 0;
 const SOMEBODY = isRoot ? { uid: 65_534, gid: 65_534 } : {};
 const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
 const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
 
-describe.skipIf(!isAble)("a store that may not be looked at", () => {
+describe.skipIf(!isAble)("an unreadable store", () => {
   let line: CommandLine;
   let home: string;
   const run = (words: string, options: RunOptions = {}) =>

@@ -1,4 +1,4 @@
-// An answer that could not be printed, and a store that may not be written, are said in one line each.
+// A failed write to stdout and a read-only store are reported in one line each.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readdirSync } from "node:fs";
@@ -29,9 +29,9 @@ afterAll(() => {
   line.remove();
 });
 
-describe.skipIf(!existsSync("/dev/full"))("onto a full disk", () => {
+describe.skipIf(!existsSync("/dev/full"))("on a full disk", () => {
   test.each(["status", "status --json", "status --by me", "calls", "session list", "session log order-1"])(
-    "%s ends with 1, and one line says why",
+    "%s exits with 1, and one line says why",
     (words) => {
       const command = `'${process.execPath}' '${line.cli}' ${words} > /dev/full`;
       const options = { cwd: line.project, env: environment(), encoding: "utf8" } as const;
@@ -42,7 +42,7 @@ describe.skipIf(!existsSync("/dev/full"))("onto a full disk", () => {
   );
 });
 
-test("commands in JSON, and in what doctor says, reach the store that was named", async () => {
+test("commands in JSON and in the output of doctor name the given store", async () => {
   const store = ["--store", ".holdfast"];
   const status = JSON.parse((await runInside(line.project, ["status", "--json", ...store])).out);
   expect(status.data.needs).toMatchObject([{ command: "holdfast calls --store .holdfast" }]);
@@ -56,12 +56,12 @@ test("commands in JSON, and in what doctor says, reach the store that was named"
   );
 });
 
-test("of a call without an outcome a fork does not say that it happened", async () => {
+test("a fork does not claim that a call without an outcome happened", async () => {
   const { out } = await runInside(line.project, ["session", "fork", "order-1", "order-1b"]);
   expect(out).toContain("! pay c1 may have happened in order-1: the fork may do it again");
 });
 
-test("a file that is not there cannot be imported, and need not be exported again", async () => {
+test("an import of a missing file does not suggest a new export", async () => {
   const { code, err } = await runInside(line.project, ["import", "nofile"]);
   expect(code).toBe(2);
   expect(err).toContain("ENOENT");
@@ -69,13 +69,13 @@ test("a file that is not there cannot be imported, and need not be exported agai
   expect(err).not.toContain("Export it again");
 });
 
-/** Root may write everywhere, so somebody else does; if that user may read the program at all. */
+/** Root may write everywhere, so these tests run as another user, if that user may read the program. */
 const isRoot = process.getuid?.() === 0;
 const SOMEBODY = isRoot ? { uid: 65_534, gid: 65_534 } : {};
 const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
 const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
 
-test.skipIf(!isAble)("doctor says of a store that may not be written that it may not", async () => {
+test.skipIf(!isAble)("doctor reports a read-only store as read-only", async () => {
   for (const name of readdirSync(home)) chmodSync(join(home, name), 0o444);
   for (const folder of [home, line.project]) chmodSync(folder, isRoot ? 0o755 : 0o555);
   const { code, out } = await line.run(["doctor", "--store", home], { as: SOMEBODY });
@@ -85,7 +85,7 @@ test.skipIf(!isAble)("doctor says of a store that may not be written that it may
   expect(code).toBe(5);
 });
 
-test("code may look at a store without writing it", async () => {
+test("the API reads a store without writing to it", async () => {
   const holdfast = await open(home, { readOnly: true });
   expect((await holdfast.sessions.get("order-1")).openCalls).toBe(1);
   await expect(holdfast.session("order-2")).rejects.toMatchObject({ code: "STORE_READONLY" });

@@ -1,13 +1,13 @@
-// Whoever watches is told what changed, and not the same twice.
+// `watch` prints each change once.
 
 import { spawn } from "node:child_process";
 import { expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-test("watch says nothing twice", async () => {
+test("watch prints no change twice", async () => {
   const line = await CommandLine.build();
-  // Without .planning/, for which watch looks as well.
+  // Without .planning/, which watch polls as well.
   const named = ["--store", "store.db"];
   await runInside(line.project, ["init", "--agent", "none", ...named]);
   const child = spawn(process.execPath, [line.cli, "watch", "--json", ...named], {

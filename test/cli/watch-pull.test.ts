@@ -1,4 +1,4 @@
-// Whoever watches sees what a pull brings, although a pull writes files and not the store.
+// `watch` shows pulled events, although a pull writes files and not the store.
 
 import { spawn } from "node:child_process";
 import { cpSync } from "node:fs";
@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-test("watch takes in a pull", async () => {
+test("watch merges pulled events", async () => {
   const line = await CommandLine.build();
   const theirs = line.newProject();
   await runInside(line.project, ["init", "--agent", "none"]);

@@ -1,6 +1,8 @@
-// A small project from beginning to end with nothing but the command line, as a person and two agents would do it. What makes
-// the store, changes it first, reads it after a kill, or ends with a code of its own is a process; so is every other command
-// once with HOLDFAST_FULL=1. What comes for its words only need not start Node.
+// A small project from beginning to end on the command line, as a person and two agents would run it.
+//
+// A command runs as a process if it creates the store, changes it first, reads it after a kill, or has its
+// own exit code. Other commands run inside this process; with HOLDFAST_FULL=1 each of them runs once as a
+// process.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Many processes one after another: on a busy machine that takes its time. */
+/** Starts many processes in sequence, which is slow on a busy machine. */
 const LONG_MS = 600_000;
 
 let line: CommandLine;
@@ -21,17 +23,17 @@ function run(...args: string[]): Promise<Ran> {
   return line.run(args);
 }
 
-/** As a process, always. */
+/** Always runs as a process. */
 function start(...args: string[]): Promise<string> {
   return line.say(...args);
 }
 
-/** For a command that is nowhere else in this file. */
+/** For a command that this file uses only once. */
 function say(...args: string[]): Promise<string> {
   return process.env["HOLDFAST_FULL"] ? start(...args) : again(...args);
 }
 
-/** For a command that was run before. */
+/** For a command that ran before. */
 async function again(...args: string[]): Promise<string> {
   const { code, out, err } = await runInside(line.project, args);
   expect(code, `holdfast ${args.join(" ")}: ${err}`).toBe(0);
@@ -41,7 +43,7 @@ async function again(...args: string[]): Promise<string> {
 const worker = ["--by", "claude-7f2", "--role", "worker"];
 
 test(
-  "a project is planned, worked on, interrupted, answered for and handed over",
+  "a project is planned, worked on, interrupted, resolved and handed over",
   async () => {
     const made = await start("init");
     expect(made).toContain("created sqlite .holdfast/store.db");
@@ -67,7 +69,7 @@ test(
     expect(await say("task", "verify", "1", "--why", "ran it")).toContain("done");
     expect(await say("task", "show", "1")).toContain("accepted by");
 
-    // ── What is worth knowing ──
+    // ── Facts and decisions ──
     const decided = [
       "--for",
       "JWT library",
@@ -127,12 +129,12 @@ test(
   LONG_MS,
 );
 
-test("what was exported is the same in another store", async () => {
+test("an export imports into another store unchanged", async () => {
   const file = join(line.project, "all.jsonl");
   expect(await start("export", file)).toContain("2 goals and sessions");
   const other = ["--store", join(line.project, "other.db")];
   expect(await start("import", file, ...other)).toContain("imported");
-  expect(await again("import", file, ...other), "twice changes nothing").toContain("imported");
+  expect(await again("import", file, ...other), "a second import changes nothing").toContain("imported");
   for (const words of [
     ["goal", "show"],
     ["session", "log", "order-4711"],
@@ -144,5 +146,5 @@ test("what was exported is the same in another store", async () => {
   }
   const checked = await run("check", "--json", ...other);
   expect(JSON.parse(checked.out)).toMatchObject({ data: { ok: false, problems: [] } });
-  expect(checked.code, "a drifted file is for a person to see to").toBe(5);
+  expect(checked.code, "a person must check a drifted file").toBe(5);
 });

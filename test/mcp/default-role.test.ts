@@ -1,4 +1,4 @@
-// What an agent can do over MCP as `init` wires it, a worker, and who could do the rest.
+// The rights of a worker, the role that `init` gives an MCP agent, and hints on who may do the rest.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { commandFile } from "../cli/command-line.ts";
@@ -31,7 +31,7 @@ async function refusal(name: string, args: Data = {}): Promise<Data> {
   return (answer._meta as { "holdfast/error": Data })["holdfast/error"];
 }
 
-test("without a goal, a worker is told who can create one, and no hint names a tool that rejects it", async () => {
+test("without a goal, an error names who can create one, and no hint names a rejected tool", async () => {
   const person = expect.stringContaining("sk a person");
   const command = expect.stringContaining("holdfast goal new");
   const none = await refusal("next");

@@ -1,4 +1,4 @@
-// What goes wrong is told to an agent in few words, and to whoever reads stderr in lines of ours.
+// Errors are short for an agent, and single lines on stderr.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ test("an error is cut to a few hundred words, however long the input", async () 
     const answer = await agent.client.callTool({ name, arguments: args });
     expect(answer.isError, name).toBe(true);
     expect(JSON.stringify(answer).length, name).toBeLessThan(8_000);
-    expect(textOf(answer), "what is cut says so").toContain("…");
+    expect(textOf(answer), "a cut text says so").toContain("…");
   }
   const uri = `holdfast://decisions/${long}`;
   const refused = await agent.client.readResource({ uri }).catch((error: unknown) => error);

@@ -1,12 +1,11 @@
-// The proxy inside this process behind the official client: for whoever goes on after a proxy that was a
-// process and was killed.
+// The proxy inside this process behind the official client. It replaces a proxy process that was killed.
 
 import { PassThrough } from "node:stream";
 import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client";
 import { runProxy } from "../../src/mcp/index.ts";
 import type { Connected, Project } from "./setting.ts";
 
-/** One message on a line, as between processes. */
+/** One message per line, as between processes. */
 class Lines implements Transport {
   readonly input = new PassThrough();
   readonly output = new PassThrough();
@@ -14,10 +13,7 @@ class Lines implements Transport {
   onclose?: () => void;
   private rest = "";
   private heard: () => void = () => undefined;
-  /**
-   * Resolves with the first answer to a ping: what was sent before it has been read, and the other side
-   * knows.
-   */
+  /** Resolves with the first answer to a ping. By then every earlier message was read. */
   readonly hasRead = new Promise<void>((resolve) => {
     this.heard = resolve;
   });
@@ -41,10 +37,7 @@ class Lines implements Transport {
   }
 }
 
-/**
- * As `holdfast mcp proxy` runs it in the project's folder; the server behind is told where to count its
- * effects.
- */
+/** Runs like `holdfast mcp proxy` in the project's folder. The server logs its effects to the given file. */
 export async function connectInside(
   project: Project,
   options: { readonly command: readonly string[]; readonly config: string },
@@ -52,7 +45,7 @@ export async function connectInside(
   const before = process.cwd();
   const transport = new Lines();
   const client = new Client({ name: "test-agent", version: "1.0.0" });
-  // Store and session follow from the folder.
+  // The folder determines store and session.
   process.chdir(project.folder);
   const { input, output } = transport;
   const command = ["env", `EFFECTS_LOG=${project.effectsLog}`, ...options.command];

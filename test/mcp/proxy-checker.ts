@@ -1,17 +1,17 @@
-// Compares what the world saw with what the ledger says. Pure, so that it can be tried on a planted bug.
+// Compares the effects in the world with the ledger. Pure, so that it can be tested on a planted bug.
 
 import type { Call } from "../../src/model/session/index.ts";
 
 export interface Evidence {
   /** One line per effect, `<tool> <id>`, from the server's own log. */
   readonly effects: readonly string[];
-  /** Every call of the session, whatever became of it. */
+  /** Every call of the session, with any outcome. */
   readonly calls: readonly Pick<Call, "tool" | "args" | "status" | "attempt">[];
-  /** How often the agent meant each effect. */
+  /** How often the agent intended each effect. */
   readonly meant: Readonly<Record<string, number>>;
 }
 
-/** What is wrong, in words; nothing if all is well. */
+/** One sentence per violation; empty if there is none. */
 export function findProblems({ effects, calls, meant }: Evidence): string[] {
   const problems: string[] = [];
   const names = new Set([...effects, ...Object.keys(meant)]);

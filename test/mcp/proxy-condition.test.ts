@@ -1,5 +1,5 @@
-// What finding out, repeating and telling calls apart rest on: a proof that is none must not count, and a key
-// must be sent.
+// Conditions for verifying, retrying and identifying calls: an invalid proof must not count, and a key must
+// be sent.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ tools:
   redo: { verify: { tool: read_text, landed: { equals: "{{args.text}}", at: /none }, never: { equals: "{{args.text}}", at: /structuredContent/text } } }
 `;
 
-/** Nobody knows what came of a call that would change something: it has done nothing. */
+/** A call with an unknown outcome that had no effect. */
 const SERVER = `
   if (m.method !== "tools/call") return;
   if (m.params.name === "pay") effect("pay " + JSON.stringify(m.params));
@@ -40,7 +40,7 @@ test.each([
   ["an empty placeholder inside a text", "mark", { mark: "" }],
   ["the text that must be gone is empty", "cut", { oldText: "" }],
   ["the text that must be gone is missing", "cut", {}],
-])("%s: it proves nothing, and a person is asked", async (what, name, args) => {
+])("%s: it proves nothing, and a person decides", async (what, name, args) => {
   const answer = await proxy.call(what, name, args);
   expect(answer.result).toMatchObject({ isError: true });
   expect(said(answer)).toMatch(/is empty in this call.*waits for a person/);
@@ -67,7 +67,7 @@ const paid = (what: string): { arguments: Record<string, unknown>; task?: unknow
 test.each([
   ["beside other parameters", { order: "task" }, { task: { ttl: 60_000 } }],
   ["in place of one that the agent left empty", { order: "empty", idempotency_key: "" }, {}],
-])("a tool that takes our key gets it %s, in every attempt", async (_, args, more) => {
+])("a tool that takes the call's key gets it %s, in every attempt", async (_, args, more) => {
   await proxy.call(args.order, "pay", args, more);
   const seen = paid(args.order);
   expect(seen.length).toBeGreaterThan(1);
@@ -76,7 +76,7 @@ test.each([
   expect(seen[0]?.task).toEqual((more as { task?: unknown }).task);
 });
 
-test("a call whose arguments cannot carry our key is not retried", async () => {
+test("a call whose arguments cannot carry the key is not retried", async () => {
   const answer = await proxy.call("listed", "pay", ["no place for a key"]);
   expect(said(answer)).toContain("waits for a person");
   expect(paid("no place")).toHaveLength(1);

@@ -1,12 +1,12 @@
-// The server behind ends at a bad moment, or the client gives a call up at one.
+// The server behind the proxy exits, or the client cancels a call, at a bad moment.
 
 import { rmSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Heard, RawProxy, said, soon } from "./raw-proxy.ts";
 
 /**
- * Every process of it numbers its questions from 0, as the official SDK does. It does not come up while there
- * is a file `down`, and ends when it is told to.
+ * Each process of the server numbers its questions from 0, like the official SDK. It does not start while a
+ * file `down` exists, and it exits on request.
  */
 const SERVER = `
   if (m.method === "notifications/cancelled") effect("heard that " + m.params.requestId + " is cancelled");
@@ -69,7 +69,7 @@ test("a restarted server does not get the answer to its predecessor's question",
   expect(proxy.effects()).toEqual(["DONE: drop the database?"]);
 });
 
-test("a server's question reaches the client with only its id changed, and is cancelled under that id", async () => {
+test("a server's question reaches the client under a new id and is cancelled under it", async () => {
   await proxy.call(11, "end", {});
   asks(12, "well?");
   const { id } = await question("well?");
@@ -96,7 +96,7 @@ test("a call that is cancelled before it is sent is never sent and counts as not
   const call = { method: "tools/call", params: { name: "pay", arguments: {} } };
   const cancel = { method: "notifications/cancelled", params: { requestId: 31 } };
   proxy.write([{ id: 31, ...call }, cancel].map((each) => JSON.stringify(each)).join("\n"));
-  // The same call, meant again: it is another one.
+  // The same call again, on purpose: it is a new call.
   proxy.say({ id: 32, ...call });
   expect(said(await proxy.heard(({ id }) => id === 32))).toBe("ok");
   expect(proxy.effects().filter((each) => !each.startsWith("DONE"))).toEqual(["ran pay"]);

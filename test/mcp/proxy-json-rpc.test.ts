@@ -1,5 +1,4 @@
-// What client and server say to each other is read and written again only where it has to be, and then
-// nothing is changed.
+// The proxy parses and serialises messages only if it must, and never changes their content.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { RawProxy, said } from "./raw-proxy.ts";
@@ -92,7 +91,7 @@ test.each([
   ["an object that is not a message", "{}", -32_600],
   ["a request whose id is null", '{"jsonrpc":"2.0","id":null,"method":"tools/list"}', -32_600],
   ["a line that is not JSON", "{ hello", -32_700],
-])("%s gets an error, so that no client waits for ever", async (_, text, code) => {
+])("%s gets an error, so that no client waits forever", async (_, text, code) => {
   const before = proxy.lines.length;
   proxy.write(text);
   await proxy.ask(`after ${text}`, "tools/list", {});

@@ -1,7 +1,8 @@
-// The proxy is killed with SIGKILL at every point on the way of a call. The one that is started again, asked
-// the same by an agent that never got its answer, neither loses nor doubles the call. Effects are counted by
-// the server behind. The next proxy is in this process where nothing happens to it; with HOLDFAST_FULL=1, and
-// before the server from npm, a process too.
+// The proxy is killed with SIGKILL at every point in the life of a call. The agent never gets its answer and
+// repeats the call to a new proxy, which neither loses nor doubles it. The server counts the effects.
+//
+// The new proxy runs inside this process. It runs as a process with HOLDFAST_FULL=1 and for the server from
+// npm.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -38,10 +39,10 @@ tools:
       result: { content: "edited" }
 `;
 
-/** Starting processes takes time: `HOLDFAST_FULL=1` kills at the points that are left out here, too. */
+/** Starting processes is slow. `HOLDFAST_FULL=1` also kills at the points that are left out here. */
 const isFull = process.env["HOLDFAST_FULL"] === "1";
 
-/** Does what the counting server does with these two, without what that one has to load. */
+/** Acts like the counting server for these two tools, and loads faster. */
 const SMALL = serverText(`
   if (m.method !== "tools/call") return;
   const { name, arguments: { id } } = m.params;
@@ -66,7 +67,7 @@ function proxyOf(server: readonly string[]): string[] {
   return [programs.cli, "mcp", "proxy", "--config", join(project.folder, "tools.yaml"), "--", ...server];
 }
 
-/** Who comes after the one that was killed. */
+/** The proxy that replaces the killed one. */
 async function next(server: readonly string[]): ReturnType<typeof connectInside> {
   if (isFull) return { ...(await project.connect(proxyOf(server))), hasRead: Promise.resolve() };
   return connectInside(project, { command: server, config: join(project.folder, "tools.yaml") });
@@ -79,11 +80,11 @@ async function callsOf(): Promise<Parameters<typeof findProblems>[0]["calls"]> {
 interface Fault {
   readonly name: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What shows that the fault fired. */
+  /** Evidence that the fault fired. */
   readonly fired: () => boolean;
-  /** The answer was on its way to the client already. */
+  /** The answer was already on its way to the client. */
   readonly answered?: true;
-  /** It is the server that kills. */
+  /** The server kills the proxy. */
   readonly isByServer?: true;
 }
 
@@ -101,7 +102,7 @@ const AROUND_THE_LEDGER: readonly Fault[] = [
   at("call.recorded"),
   { ...at("mcp.replied"), answered: true },
 ];
-/** Issue, forward, answer, record, reply: between each two of them. */
+/** Issue, forward, answer, record, reply: a kill between each two of them. */
 const ON_THE_WAY = AROUND_THE_LEDGER.slice(1, 5);
 const FROM_THE_SERVER: readonly Fault[] = ["before", "after"].map((when) => ({
   name: `by the server, ${when} its effect`,
@@ -132,9 +133,9 @@ describe("a call whose proxy is killed takes effect once", () => {
         findProblems({ effects: project.effects(), calls: await callsOf(), meant: { "add a": 1 } }),
       ).toEqual([]);
 
-      // Without a pipe between them, our next call would be faster than the sign that the answer was read.
+      // Without a pipe, the next call would overtake the signal that the answer was read.
       await second.hasRead;
-      // Now the answer has arrived: the same call once more is meant, and happens.
+      // The answer has arrived, so the same call is a new one and has its effect.
       expect(textOf(await second.client.callTool(call))).toBe("add a: line 2");
       await second.close();
       const calls = await callsOf();
@@ -148,7 +149,7 @@ describe("the filesystem server from npm: an edit is made once", () => {
   test.each(isFull ? ON_THE_WAY : ON_THE_WAY.slice(1, 2))("killed at $name", async ({ env, fired }) => {
     const path = project.write("files/a.txt", "x");
     const full = proxyOf([process.execPath, FILESYSTEM, join(project.folder, "files")]);
-    // Each edit makes the file one longer: its length counts the effects.
+    // Each edit makes the file one character longer, so its length counts the effects.
     const call = { name: "edit_file", arguments: { path, edits: [{ oldText: "x", newText: "xx" }] } };
 
     const first = await project.connect(full, { env });
@@ -166,7 +167,7 @@ describe("the filesystem server from npm: an edit is made once", () => {
   });
 });
 
-test("a tool that takes our key is retried with it and takes effect once", async () => {
+test("a tool that takes the call's key is retried with it and takes effect once", async () => {
   const call = { name: "keyed", arguments: { id: "k" } };
   const first = await project.connect(proxyOf(programs.counting), { env: { SERVER_FAULT: "parent-after" } });
   await expect(first.client.callTool(call)).rejects.toThrow();

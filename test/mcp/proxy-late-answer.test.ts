@@ -1,5 +1,5 @@
-// What a server answers after its client has cancelled a call, however late, is known: nobody has to be asked
-// about it.
+// A server's answer to a cancelled call is recorded, however late it arrives, and no person has to resolve
+// the call.
 
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -8,7 +8,7 @@ import { open } from "../../src/index.ts";
 import { runProxy } from "../../src/mcp/index.ts";
 import { Project } from "./setting.ts";
 
-/** Mails, ignores that it was cancelled, and answers when it is told to, with what it is told. */
+/** Sends mail, ignores cancellation, and answers on request with the requested answer. */
 const SERVER = `
   const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
   const calls = [];
@@ -26,7 +26,7 @@ const SERVER = `
 
 const soon = (check: () => Promise<void> | void) => vi.waitFor(check, { timeout: 50_000, interval: 10 });
 
-/** One call that is begun, cancelled, given up, and then answered with this. */
+/** Starts, cancels and abandons one call, which is then answered with this. */
 async function answeredLate(answer: object) {
   const project = new Project();
   const store = join(project.folder, "store.db");
@@ -71,7 +71,7 @@ async function answeredLate(answer: object) {
   };
 }
 
-test("a result that arrives after its call was abandoned is recorded, and the same request gets it", async () => {
+test("a result of an abandoned call is recorded, and the same request gets it", async () => {
   const { latest, again, close } = await answeredLate({
     result: { content: [{ type: "text", text: "mailed" }] },
   });

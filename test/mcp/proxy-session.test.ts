@@ -1,5 +1,5 @@
-// A proxy's session goes on with its client: a supervisor starts nobody for it, and who is refused is told by
-// whom.
+// A proxy's session continues with its client: a supervisor starts no worker for it, and an error names the
+// holder.
 
 import { join } from "node:path";
 import { PassThrough } from "node:stream";

@@ -1,4 +1,4 @@
-// The proxy in ordinary life: what it passes on, what it records, what it says, and what it refuses.
+// The proxy in normal operation: what it forwards, records, reports and rejects.
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ tools:
 let programs: Programs;
 let project: Project;
 let proxy: Connected;
-/** Comes while the session is held, and waits for it as long as it does: the other tests go on meanwhile. */
+/** Starts while the session is held and waits for it. The other tests run meanwhile. */
 let second: Promise<Connected>;
 let progress = 0;
 let listChanges = 0;
@@ -95,7 +95,7 @@ describe("forwarded unchanged", () => {
     expect(textOf(await call("find", "nothing"))).toBe("found 0");
   });
 
-  test("progress, and what the server asks the client in the middle of a call", async () => {
+  test("progress, and questions of the server during a call", async () => {
     const slow = call("slow", "p", { onprogress: () => (progress += 1) });
     await soon(() => expect(progress).toBeGreaterThan(1));
     finish("p");
@@ -131,7 +131,7 @@ describe("repeats of a call", () => {
     expect(count("send once")).toBe(1);
   });
 
-  test("a key of its own overrides the other arguments", async () => {
+  test("an explicit key overrides the other arguments", async () => {
     const first = await proxy.client.callTool({ name: "keyed", arguments: { id: "o1", key: "a" } });
     const second = await proxy.client.callTool({ name: "keyed", arguments: { id: "o1", key: "b" } });
     expect(textOf(first)).toBe("keyed o1");
@@ -173,7 +173,7 @@ describe("an unknown outcome", () => {
     expect(answer.isError).toBe(true);
     expect(textOf(answer)).toMatch(/waits for a person/);
     expect(count("send w")).toBe(1);
-    // The next server knows the client already.
+    // The next server already has the client's handshake.
     expect(textOf(await other.client.callTool({ name: "find", arguments: { id: "w" } }))).toBe("found 1");
     expect(textOf(await send())).toMatch(/waits for a person/);
     expect(count("send w")).toBe(1);
@@ -190,7 +190,7 @@ describe("an unknown outcome", () => {
       "--why",
       "seen it",
     );
-    // The same call, settled; and then one more like it, which the ledger knows for a repeat.
+    // The same call, settled. Then one more like it, which the ledger recognises as a repeat.
     for (const settled of [await send(), await send()]) {
       expect(settled.isError).toBeFalsy();
       expect(textOf(settled)).toContain("sent, says the mail log");
@@ -218,7 +218,7 @@ describe("an unknown outcome", () => {
   });
 });
 
-test("a client of the protocol without a handshake: calls run, repeats are recognised, notes are valid", async () => {
+test("without a handshake calls run, repeats are recognised, and notes are valid", async () => {
   const modern = new Client(
     { name: "modern", version: "1.0.0" },
     { versionNegotiation: { mode: { pin: "2026-07-28" } } },

@@ -1,5 +1,5 @@
-// The proxy inside this process, spoken to line by line: for what the official client would never send, or
-// would hide.
+// The proxy inside this process, driven line by line. Tests can send and see messages that the official
+// client never sends, or hides.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,9 +23,9 @@ export const soon = (check: () => Promise<void> | void): Promise<void> =>
   vi.waitFor(check, { timeout: 50_000, interval: 10 });
 
 /**
- * A server whose `body` handles each message but the handshake: `m`, or `raw`, the text it came as. It has
- * `say`, `ok` (a text as the answer), `effect` (a line that the test reads), and `here` (a path in the
- * project). `first` is run before anything else.
+ * A server whose `body` handles each message except the handshake. The message is `m`; `raw` is its text. The
+ * body may use `say`, `ok` (answers with a text), `effect` (appends a line that the test reads) and `here` (a
+ * path in the project). `first` runs once at the start.
  */
 export function serverText(body: string, first = ""): string {
   return `
@@ -51,16 +51,16 @@ export class RawProxy {
   readonly project = new Project();
   readonly lines: string[] = [];
   readonly log: string[] = [];
-  /** What the client reads: a test may be slow at it. */
+  /** The client's input. A test may read it slowly. */
   readonly output = new PassThrough();
-  /** What the proxy reads: paused while its server is slow. */
+  /** The proxy's input, paused while its server is slow. */
   readonly input = new PassThrough();
   private ended: Promise<void> = Promise.resolve();
   private rest = "";
-  /** The lines, parsed once: whoever waits for one looks at all of them every few milliseconds. */
+  /** The lines, parsed once, because waiting tests scan all of them every few milliseconds. */
   private readonly parsed: Heard[] = [];
 
-  /** With a client that has shaken hands, and answers every ping. */
+  /** With a client that has completed the handshake and answers every ping. */
   static async start(body: string, config = "tools: {}", first = ""): Promise<RawProxy> {
     const made = new RawProxy();
     const { input, output, project } = made;
@@ -90,7 +90,7 @@ export class RawProxy {
     this.input.write(`${text}\n`);
   }
 
-  /** The text of the first line that fits, as soon as there is one. */
+  /** The text of the first line that matches, as soon as there is one. */
   async line(fits: (heard: Heard, raw: string) => boolean): Promise<string> {
     let found: string | undefined;
     await soon(() => {
@@ -119,7 +119,7 @@ export class RawProxy {
     return existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : [];
   }
 
-  /** What the ledger has of the calls of a tool. */
+  /** The ledger's calls of a tool. */
   async calls(tool: string): Promise<readonly Call[]> {
     const holdfast = await open(join(this.project.folder, "store.db"));
     try {

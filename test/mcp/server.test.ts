@@ -1,5 +1,5 @@
-// `holdfast mcp` behind the official client. It is told with every call which tool was listed, so it checks
-// every structured answer against the schema that the tool promised, and throws when one does not fit.
+// `holdfast mcp` behind the official client. The client gets the listed tool with every call, checks each
+// structured answer against the tool's schema, and throws on a mismatch.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,10 +19,11 @@ let project: Project;
 let alice: Connected;
 let bob: Connected;
 /**
- * As alice's server listed them: making the list takes one as long as starting does, and all list the same.
+ * The tools as listed by alice's server. Listing takes as long as starting a server, and all servers list the
+ * same.
  */
 let listed: Tool[];
-/** Of all clients, so that each schema is compiled once. */
+/** Shared by all clients, so that each schema is compiled once. */
 const jsonSchemaValidator = new AjvJsonSchemaValidator();
 
 function serverFor(...who: string[]): Promise<Connected> {
@@ -202,7 +203,7 @@ describe("answers", () => {
 });
 
 describe("two servers on one store", () => {
-  test("a claim excludes the other agent, outlives a killed server, and stays with the agent's next server", async () => {
+  test("a claim excludes others and outlives a killed server for the same agent", async () => {
     const goal = "checkout";
     const carl = await serverFor("--by", "carl");
     await call(carl.client, "task_claim", { goal, task: "2" });
@@ -254,7 +255,8 @@ test("a server with a missing or broken store starts, reports it with every call
   expect(await refusal(lost.client, "brief", {})).toMatchObject({ code: "STORE_NOT_FOUND" });
   await runInside(other.folder, ["init"]);
   expect(await call(lost.client, "goal_list")).toEqual({ goals: [] });
-  // Nobody said a name: it follows from the client. Nor a role: it is the one that may least.
+  // No name was given, so it comes from the client. No role was given, so it is the one with the fewest
+  // rights.
   expect(await refusal(lost.client, "goal_new", { id: "x", statement: "y" })).toMatchObject({
     code: "ROLE_REFUSED",
     message: expect.stringMatching(/"test-agent-\w+", a worker/),
@@ -277,8 +279,7 @@ test("a server with a missing or broken store starts, reports it with every call
 });
 
 test("ten megabytes without a newline get an error and end the server", async () => {
-  // The SDK copies all that it has with every piece that comes. Memory that is kept for the next copy halves
-  // what that takes.
+  // The SDK copies its whole buffer with every chunk. Memory kept for the next copy halves that time.
   const kept = { MALLOC_MMAP_THRESHOLD_: String(32 << 20), MALLOC_TRIM_THRESHOLD_: String(256 << 20) };
   const child = spawn(process.execPath, [programs.cli, "mcp"], {
     cwd: project.folder,
@@ -291,7 +292,7 @@ test("ten megabytes without a newline get an error and end the server", async ()
   child.stderr.on("data", (chunk) => {
     said.err += String(chunk);
   });
-  // It stops reading, so the rest of what is written may meet a closed pipe.
+  // The server stops reading, so the rest of the input may meet a closed pipe.
   child.stdin.on("error", () => undefined);
   child.stdin.write("x".repeat(11 << 20));
   const [code] = await once(child, "close");

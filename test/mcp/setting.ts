@@ -1,5 +1,4 @@
-// The real command line behind the official MCP client, in a project of its own, and what the world saw of
-// it.
+// The real command line behind the official MCP client, in its own project, with the effects it had.
 
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,19 +21,19 @@ export class Programs {
     return new Programs();
   }
 
-  /** They stand in the folder of the run, and go with it. */
+  /** The projects lie in the folder of the run and are removed with it. */
   remove(): void {}
 }
 
 export interface Connected {
   readonly client: Client;
-  /** Resolves when the process at the other end is gone. */
+  /** Resolves when the process at the other end has exited. */
   readonly gone: Promise<void>;
   readonly pid: number;
   close(): Promise<void>;
 }
 
-/** A project with a store, and the places where tests look. */
+/** A project with a store, and the paths that tests read. */
 export class Project {
   readonly folder = mkdtempSync(join(quickFolder(), "holdfast-mcp-"));
   readonly effectsLog = join(this.folder, "effects.log");
@@ -51,7 +50,7 @@ export class Project {
     return join(this.folder, name);
   }
 
-  /** One line per effect, as the server behind wrote them. */
+  /** One line per effect, as written by the server behind the proxy. */
   effects(): string[] {
     return existsSync(this.effectsLog)
       ? readFileSync(this.effectsLog, "utf8").split("\n").filter(Boolean)

@@ -1,5 +1,4 @@
-// An agent reads answers, not the stderr of its server: what a pull brought and could not be taken in is in
-// the answers.
+// An agent reads answers, not its server's stderr. So answers report pulled events that could not be merged.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// An agent with a planted bug: it pays, and only then notes that it is about to. Killed in between, it pays again.
+// An agent with a planted bug: it pays before it records its intent. Killed in between, it pays again.
 
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

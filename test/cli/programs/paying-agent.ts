@@ -1,4 +1,4 @@
-// An agent that charges a card and hangs in the middle of it, until somebody has answered for the charge.
+// An agent that charges a card and hangs during the charge, until a person has resolved that call.
 
 import { type Model, open, tool } from "holdfast";
 

@@ -1,6 +1,5 @@
-// An MCP server whose effects can be counted from outside: every effect is one line in its own log, written
-// before it answers. It is told by its environment where to die, or whom to kill, so that a test can choose
-// the worst moment.
+// An MCP server with countable effects: it appends one line per effect to its log before it answers. Its
+// environment says where to exit or which process to kill, so that a test can choose the worst moment.
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { McpServer, ResourceTemplate } from "@modelcontextprotocol/server";
@@ -9,8 +8,8 @@ import * as z from "zod";
 
 const log = process.env["EFFECTS_LOG"] ?? "";
 /**
- * `before` or `after` the effect of `add`: the parent is killed there, once; `exit` ends this process after
- * the effect.
+ * `before` or `after` the effect of `add`: kills the parent there, once. `exit` ends this process after the
+ * effect.
  */
 const fault = process.env["SERVER_FAULT"];
 const faultFile = `${log}.${process.env["FAULT_NAME"] ?? "fault"}`;
@@ -66,7 +65,7 @@ function build(): McpServer {
   server.registerTool("fail", { inputSchema: input }, async ({ id }) => {
     return { content: [{ type: "text", text: `no ${id} today` }], isError: true };
   });
-  // The test decides when it ends: it answers as soon as a file is there.
+  // The test decides when the call ends: the server answers as soon as a file exists.
   server.registerTool("slow", { inputSchema: input }, async ({ id }, { mcpReq }) => {
     appendFileSync(log, `slow ${id}\n`);
     const token = mcpReq._meta?.progressToken;

@@ -1,5 +1,4 @@
-// The proxy with a fault in it: it forwards the call before its intent is durable. The checker has to find
-// that.
+// A proxy with a planted bug: it forwards a call before the intent is durable. The checker has to find that.
 
 import { type RunCall, runProxy } from "../../../src/mcp/index.ts";
 
