@@ -87,7 +87,12 @@ function worldLog(folder: string): string[] {
 }
 
 const anything = {
-  "~standard": { version: 1, vendor: "holdfast", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "holdfast",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 } as const;
 
 /** The agent: a model that charges one order after another, and a file as the payment service. */

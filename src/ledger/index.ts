@@ -13,6 +13,7 @@ export {
   NotFinished,
   never,
   notYet,
+  parametersOf,
   type StandardSchema,
   type SubAgentSession,
   type Tool,

@@ -3,7 +3,7 @@
 import { describeError, HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
-import { type Amounts, EFFECTS, type Effect } from "../model/session/index.ts";
+import { type Amounts, EFFECTS, type Effect, type JsonObject } from "../model/session/index.ts";
 
 /**
  * Declares a tool. Say what it does to the world and, if you can, how to find out whether it did: that
@@ -21,6 +21,7 @@ import { type Amounts, EFFECTS, type Effect } from "../model/session/index.ts";
  */
 export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
   checkToolSpec(spec);
+  parametersOf(spec);
   return spec;
 }
 
@@ -36,11 +37,14 @@ export interface ToolSpec<Args, Result> {
   /** The name the model calls. If you rename a tool, its open calls wait for a person. */
   readonly name: string;
   readonly description: string;
-  /** Any Standard Schema, e.g. `z.object({ order: z.string() })`. Input that it rejects is a failed call. */
+  /**
+   * Any Standard Schema, e.g. `z.object({ order: z.string() })`. The model reads its JSON Schema. Input that
+   * it rejects is a failed call.
+   */
   readonly input: StandardSchema<unknown, Args>;
   /** Checks the result. The effect has happened by then, so a mismatch is only noted with the call. */
   readonly output?: StandardSchema<unknown, Result>;
-  /** The model's view of the input, e.g. `z.toJSONSchema(schema)`. Without it: no parameters. */
+  /** The parameters that the model reads, if not those of `input`: `{ type: "object", properties: {} }`. */
   readonly inputJsonSchema?: Json;
   /**
    * - `"read"` changes nothing. It simply runs again after a crash.
@@ -203,6 +207,8 @@ export interface StandardSchema<Input = unknown, Output = Input> {
     readonly vendor: string;
     readonly validate: (value: unknown) => Validated<Output> | Promise<Validated<Output>>;
     readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+    /** The schema as JSON Schema: zod from 4.2 and arktype from 2.1.28 have it. */
+    readonly jsonSchema?: { readonly input: (options: { target: "draft-2020-12" }) => object };
   };
 }
 
@@ -240,6 +246,56 @@ function readIssues<Output>(result: Validated<Output>): Checked<Output> {
     return path.length === 0 ? issue.message : `${path.map(String).join(".")}: ${issue.message}`;
   });
   return { problem: problems.join("; ") };
+}
+
+// ---- The parameters that a model reads
+
+const derived = new WeakMap<object, JsonObject>();
+
+/**
+ * The JSON Schema of a tool's parameters: `inputJsonSchema`, otherwise the one that `input` derives. Refuses
+ * a tool that has neither, because a model that does not see the parameters has to guess them.
+ */
+export function parametersOf({ name, input, inputJsonSchema }: Parameterized): Json {
+  if (inputJsonSchema !== undefined) return inputJsonSchema;
+  const known = derived.get(input);
+  if (known) return known;
+  const schema = derivedSchema(name, input);
+  derived.set(input, schema);
+  return schema;
+}
+
+type Parameterized = Pick<Tool, "name" | "input" | "inputJsonSchema">;
+
+function derivedSchema(name: string, input: Tool["input"]): JsonObject {
+  mustBeSchema(`tool ${name}`, "input", input);
+  const { vendor, jsonSchema } = input["~standard"];
+  // A converter from before Standard JSON Schema: arktype 2.0.
+  const { toJsonSchema } = input as { toJsonSchema?: () => object };
+  let schema: object | undefined;
+  let cause: unknown;
+  try {
+    if (typeof jsonSchema?.input === "function") schema = jsonSchema.input({ target: "draft-2020-12" });
+    else if (typeof toJsonSchema === "function") schema = toJsonSchema.call(input);
+  } catch (error) {
+    cause = error;
+  }
+  if (!schema) throw noParameters(name, vendor, cause);
+  const { $schema: _dialect, ...members } = JSON.parse(JSON.stringify(schema)) as JsonObject;
+  // Vendors require the type, which a union of objects (`anyOf`) lacks.
+  return { type: "object", ...members };
+}
+
+function noParameters(name: string, vendor: string, cause: unknown): HoldfastError {
+  const why = cause === undefined ? `${vendor} has no converter on it` : describeError(cause).message;
+  const problem = `its input schema has no JSON Schema that a model could read (${why})`;
+  return new HoldfastError("INPUT_INVALID", `tool ${name}: ${problem}`, {
+    hint:
+      "Pass `inputJsonSchema`: with zod 4 z.toJSONSchema(schema), " +
+      "with valibot toJsonSchema(schema) of @valibot/to-json-schema.",
+    data: { tool: name, vendor },
+    ...(cause !== undefined && { cause }),
+  });
 }
 
 // ---- Checks of a declaration

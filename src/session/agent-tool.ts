@@ -1,5 +1,5 @@
 import type { ChildSession, ExecuteContext, StandardSchema, ToolSpec } from "../ledger/index.ts";
-import { DefiniteFailure, NotFinished, never } from "../ledger/index.ts";
+import { DefiniteFailure, NotFinished, never, tool } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { type Amounts, messageText } from "../model/session/index.ts";
@@ -11,6 +11,7 @@ export interface AgentToolSpec<Args> {
   readonly name: string;
   readonly description: string;
   readonly input: StandardSchema<unknown, Args>;
+  /** The parameters that the parent's model reads, if not those of `input`. */
   readonly inputJsonSchema?: Json;
   /** The most it may spend of its parent's budget, e.g. `{ usd: 1 }`. All that is left unless set. */
   readonly budget?: Amounts;
@@ -44,7 +45,7 @@ export interface AgentToolResult {
  */
 export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, AgentToolResult> {
   const { name, description, input, inputJsonSchema } = spec;
-  return {
+  return tool({
     name,
     description,
     input,
@@ -75,7 +76,7 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
         await child.close();
       }
     },
-  };
+  });
 }
 
 async function answer(child: Session, run: () => Promise<RunResult>): Promise<string> {

@@ -1,6 +1,6 @@
 /** The types around `session.run`: its options, the model function, progress events and the result. */
 
-import type { CallProgress, Tool } from "../ledger/index.ts";
+import { type CallProgress, parametersOf, type Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
@@ -74,8 +74,9 @@ const RUN_OPTIONS = {
 export function checkRunOptions(session: string, options: RunOptions): void {
   const what = `session ${session}, run`;
   checkOptions(what, options, RUN_OPTIONS);
-  const { model, cadence, loop } = options;
+  const { model, cadence, loop, tools = [] } = options;
   checkOption(`${what}: model`, model, "function");
+  describeTools(tools);
   if (typeof cadence === "object" && cadence !== null)
     checkOptions(`${what}: cadence`, cadence, { turns: "number", seconds: "duration" });
   else if (cadence !== undefined) checkOption(`${what}: cadence`, cadence, ["turn", "call"]);
@@ -144,7 +145,8 @@ export interface ModelRequest {
 export interface ToolDescription {
   readonly name: string;
   readonly description: string;
-  readonly inputJsonSchema: Json | null;
+  /** The parameters: `{ type: "object", properties: { order: { type: "string" } }, required: ["order"] }`. */
+  readonly inputJsonSchema: Json;
 }
 
 /** A model's answer and its cost: `{ message: { text: "Done." }, usage: { usd: 0.01, tokens: 900 } }`. */
@@ -171,8 +173,9 @@ export function isRetryable(error: unknown): boolean {
 }
 
 export function describeTools(tools: readonly Tool[]): ToolDescription[] {
-  return tools.map(({ name, description, inputJsonSchema }) => {
-    return { name, description, inputJsonSchema: inputJsonSchema ?? null };
+  return tools.map((each) => {
+    const { name, description } = each;
+    return { name, description, inputJsonSchema: parametersOf(each) };
   });
 }
 

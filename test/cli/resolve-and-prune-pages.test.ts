@@ -10,7 +10,12 @@ import { CommandLine, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
 const anything = {
-  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 } as const;
 const LONG = "dead ".repeat(1_000_000);
 const charge = tool({

@@ -61,7 +61,12 @@ const texts = (store: string, id: string) =>
   });
 
 const anything = {
-  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 } as const;
 
 const calling: Model = async ({ messages }) => {

@@ -5,7 +5,12 @@ import { type HoldfastError, open, tool } from "../../src/index.ts";
 import { altered } from "../journal/places.ts";
 
 const anything = {
-  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 } as const;
 const right = {
   name: "charge",

@@ -48,7 +48,7 @@ const NAIVE = `
 const CAREFUL = `
   import { appendFileSync, existsSync, readFileSync } from "node:fs";
   import { landed, never, open, tool } from "./src/index.ts";
-  const accepts = { "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }) } };
+  const accepts = { "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }), jsonSchema: { input: () => ({}) } } };
   const paid = () => existsSync("payments.log") ? readFileSync("payments.log", "utf8").split("\\n") : [];
   const pay = tool({
     name: "pay", description: "pays an order", input: accepts, effect: "mutate",

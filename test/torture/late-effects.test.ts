@@ -16,7 +16,12 @@ import {
 import { memoryData, openMemory } from "../../src/testing/index.ts";
 
 const anything: StandardSchema<unknown, unknown> = {
-  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 };
 
 const model: Model = async ({ messages }) => {

@@ -64,11 +64,7 @@ async function callOf(
   const prompt = (await toModelMessages(messages, artifacts)).map(promptMessage);
   if (system !== null) prompt.unshift({ role: "system", content: system });
   const described = tools.map(({ name, description, inputJsonSchema }) => {
-    const inputSchema = (inputJsonSchema ?? {
-      type: "object",
-      properties: {},
-      additionalProperties: true,
-    }) as JsonObject;
+    const inputSchema = inputJsonSchema as JsonObject;
     return { type: "function" as const, name, description, inputSchema };
   });
   return { ...settings, prompt, abortSignal, ...(described.length > 0 && { tools: described }) };

@@ -73,7 +73,7 @@ async function paramsOf(
   const configured = typeof params?.system === "string" ? [textParam(params.system)] : (params?.system ?? []);
   const instructions = [...configured, ...(system === null ? [] : [textParam(system)]), ...converted.system];
   const described = tools.map(({ name, description, inputJsonSchema }) => {
-    const input_schema = (inputJsonSchema ?? { type: "object" }) as unknown as Anthropic.Tool.InputSchema;
+    const input_schema = inputJsonSchema as unknown as Anthropic.Tool.InputSchema;
     return { name, description, input_schema };
   });
   const offered = [...described, ...(params?.tools ?? [])];

@@ -3,7 +3,12 @@
 import { type Model, open, tool } from "holdfast";
 
 const anything = {
-  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 } as const;
 
 const charge = tool({

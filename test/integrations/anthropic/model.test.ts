@@ -35,12 +35,12 @@ async function begin(answers: readonly WireAnswer[]) {
   return { holdfast, client, requests: server.requests };
 }
 
+const PARAMETERS = { type: "object", properties: { order: { type: "string" } }, required: ["order"] };
 const charge = tool({
   name: "charge",
   description: "Charges an order",
   effect: "mutate",
   input: z.object({ order: z.string() }),
-  inputJsonSchema: { type: "object", properties: { order: { type: "string" } }, required: ["order"] },
   execute: ({ order }) => ({ receipt: `for ${order}` }),
 });
 
@@ -74,7 +74,7 @@ describe.each([
     expect(requests[0]?.body).toMatchObject({
       max_tokens: 4_096,
       system: [{ type: "text", text: "You pay orders." }],
-      tools: [{ name: "charge", input_schema: charge.inputJsonSchema }],
+      tools: [{ name: "charge", input_schema: PARAMETERS }],
       messages: [{ role: "user", content: [{ type: "text", text: "Pay order 4711" }] }],
     });
     const [, assistant, results] = requests[1]?.body.messages ?? [];

@@ -4,7 +4,12 @@
 import { agentTool, type Model, open, tool } from "holdfast";
 
 const anything = {
-  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value: unknown) => ({ value }),
+    jsonSchema: { input: () => ({}) },
+  },
 } as const;
 
 const charge = tool({
