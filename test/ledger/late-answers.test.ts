@@ -1,7 +1,7 @@
 /** Attempts that outlive their handle, machines that slept, clocks that were set: nothing happens twice. */
 
 import { afterEach, expect, test, vi } from "vitest";
-import { Holdfast, Journal, notYet } from "../../src/index.ts";
+import { Holdfast, Journal, landed, notYet } from "../../src/index.ts";
 import type { Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import { counting, fatal, type World } from "./bench.ts";
@@ -63,6 +63,40 @@ test("settleMs counts from the attempt's end, also if the session was reopened m
   expect(await second.settle([again])).toMatchObject({ settled: ["x"] });
   expect(world.effects).toHaveLength(2);
   await holdfast.close();
+});
+
+test("an effect that lands while verify's answer is on its way is found, and not applied again", async () => {
+  const place = makePlace();
+  const world: World = { effects: [] };
+  const settleMs = 50_000;
+  const answers: string[] = [];
+  // Looks first, then takes as long as `settleMs` to answer. The effect lands in between.
+  const verify = () => {
+    const isThere = world.effects.length > 0;
+    answers.push(isThere ? "landed" : "notYet");
+    if (isThere) return landed("paid");
+    place.nowMs += settleMs;
+    world.effects.push("landed late");
+    return notYet({ againInMs: 20_000 });
+  };
+  const first = place.program();
+  // Its request is on the way when its process dies.
+  const dying = fatal({ effects: [] }, "pay", { settleMs, verify });
+  const session = await first.session("a", { ttlMs: null });
+  session.call({ tool: dying.tool, args: {}, id: "x" }).catch(() => undefined);
+  await dying.reached;
+  first.journal.leases.stop();
+  place.nowMs += 10 * LEASE_MS;
+  const second = place.program();
+  const next = await second.session("a", { ttlMs: null });
+  const pay = counting(world, "pay", { settleMs, verify });
+  const asked = await next.settle([pay]);
+  expect(world.effects).toEqual(["landed late"]);
+  expect(asked).toMatchObject({ open: ["x"] });
+  place.nowMs += settleMs;
+  expect(await next.settle([pay])).toMatchObject({ settled: ["x"] });
+  expect(answers).toEqual(["notYet", "landed"]);
+  expect(world.effects).toEqual(["landed late"]);
 });
 
 test("a machine that slept between intent and effect does not start what another has done since", async () => {
