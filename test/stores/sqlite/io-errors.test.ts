@@ -18,9 +18,10 @@ afterEach(() => folder.dispose());
 async function run(
   name: string,
   options: readonly string[],
+  together = 2,
 ): Promise<Record<string, Record<string, unknown>>> {
   const path = folder.file(name);
-  const args = [path, folder.file(`${name}.marker`)];
+  const args = [path, folder.file(`${name}.marker`), String(together)];
   const child = new Companion("./programs/io-error.ts", args, ["strace", "-f", "-qq", ...options]);
   const said = await child.hearAll();
   await child.ended();
@@ -37,9 +38,16 @@ async function countBefore(call: string): Promise<number> {
   return lines.slice(0, upTo).filter((line) => line.includes(`${call}(`) && line.includes("-wal>")).length;
 }
 
-function inject(name: string, call: string, fault: string): Promise<Record<string, Record<string, unknown>>> {
+/** `together`: how many acts share the flush after the marker. */
+function inject(
+  name: string,
+  call: string,
+  fault: string,
+  together = 2,
+): Promise<Record<string, Record<string, unknown>>> {
   const wal = `${folder.file(name)}-wal`;
-  return run(name, ["-o", "/dev/null", "-P", wal, "-e", `trace=${call}`, "-e", `inject=${call}:${fault}`]);
+  const options = ["-o", "/dev/null", "-P", wal, "-e", `trace=${call}`, "-e", `inject=${call}:${fault}`];
+  return run(name, options, together);
 }
 
 describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), () => {
@@ -49,7 +57,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["first"]).toMatchObject({ result: { outcome: "ok" } });
     expect(said["second"]).toMatchObject({ code: "STORE_IO", unknown: true });
     expect(said["second"]?.["message"]).toContain("fault.db");
-    expect(said["neighbour"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["neighbour 1"]).toMatchObject({ code: "STORE_IO", unknown: true });
     expect(said["again"]).toMatchObject({ result: { outcome: "ok" } });
     expect(said["third"]).toMatchObject({ result: { outcome: "ok" } });
     expect(said["head"]).toMatchObject({ result: 3 });
@@ -72,6 +80,30 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["second"]).toMatchObject({ code: "STORE_FULL", unknown: true });
     expect(said["again"]).toMatchObject({ result: { outcome: "ok" } });
     expect(said["head"]).toMatchObject({ result: 3 });
+  });
+
+  describe.each([3, 64])("if the COMMIT of a flush of %i acts fails", (together) => {
+    test.each([
+      ["EIO", "fsync", "STORE_IO"],
+      // SQLite reports every failed sync alike.
+      ["ENOSPC", "fsync", "STORE_IO"],
+      ["EIO", "pwrite64", "STORE_IO"],
+      ["ENOSPC", "pwrite64", "STORE_FULL"],
+    ])("with %s at %s, every act is rejected, and a resend settles each", async (error, call, code) => {
+      const before = await countBefore(call);
+      const said = await inject("flush.db", call, `error=${error}:when=${before + 1}`, together);
+      const neighbours = Array.from({ length: together - 1 }, (_, index) => `neighbour ${index + 1}`);
+      for (const step of [...neighbours, "second"]) {
+        expect(said[step], step).toMatchObject({ code, unknown: true });
+      }
+      for (const step of [...neighbours.map((each) => `${each} again`), "again"]) {
+        expect(said[step], step).toMatchObject({ result: { outcome: "ok" } });
+      }
+      const store = await folder.open({ path: folder.file("flush.db") });
+      expect(await headSeq(store, "session/a")).toBe(3);
+      expect(await headSeq(store, `session/neighbour-${together - 1}`)).toBe(1);
+      expect(await store.check()).toEqual([]);
+    });
   });
 });
 
