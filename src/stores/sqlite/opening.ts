@@ -16,16 +16,20 @@
  * read well from the page cache and never reach the disk. So unless the disk was merely full, the WAL is
  * first copied into the file, which writes and syncs all of it once more, and emptied.
  *
+ * A process that ended without `close()` may have left frames of such a failed fsync. Nothing shows which
+ * ones: later syncs of the WAL succeed, and a power cut drops the failed frames with every commit behind
+ * them. So the first opener for writing empties every WAL that it finds, before it acknowledges anything.
+ *
  * Nothing here opens the file, its -wal or its -shm by other means than SQLite: closing any descriptor of
  * theirs would drop the locks that SQLite holds in this process. `createFile` is the exception: a new file
  * has no lock.
  */
 
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, type Stats } from "node:fs";
+import { chmodSync, mkdirSync, realpathSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
-import { HoldfastError } from "../../model/errors.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Seal } from "../../store.ts";
 import type { CreateOptions, Failure, FileIdentity, FileOptions } from "../kit/index.ts";
 import {
@@ -69,7 +73,7 @@ export async function openFirst(
       mendCompanions(path, stats.mode);
       await refuseForeign(options);
     }
-    return readOnly ? await openForReading(options) : await openForWriting(options);
+    return readOnly ? await openForReading(options) : await openWithoutOldWal(options);
   } catch (error) {
     throw systemCode(error)?.startsWith("E") && !resultCode(error)
       ? fileError(path, error)
@@ -103,6 +107,29 @@ export async function openAgain(
 /** The file of an open store is never empty: an empty one has been emptied since. */
 export function isSameStoreFile(identity: FileIdentity, stats: Stats | undefined): boolean {
   return isSameFile(identity, stats) && (stats?.size ?? 0) > 0;
+}
+
+/** How long an opener waits for other connections before it leaves the WAL to them. */
+const OLD_WAL_MS = 50;
+
+/**
+ * Opens for writing, and empties a WAL that an earlier process left. A WAL that stays in use has other
+ * connections, whose first one for writing has emptied it: this opener leaves it as it is.
+ */
+async function openWithoutOldWal(options: FileOptions): Promise<OpenFile> {
+  const { path } = options;
+  const opened = await openForWriting(options);
+  try {
+    // SQLite keeps the WAL beside the file that a symbolic link leads to.
+    if ((statOf(`${realpathSync(path)}-wal`)?.size ?? 0) > 0) {
+      await retryWhileLocked(path, OLD_WAL_MS, () => emptyWal(opened.connection));
+    }
+  } catch (error) {
+    if (isHoldfastError(error, "STORE_BUSY")) return opened;
+    await opened.connection.close();
+    throw error;
+  }
+  return opened;
 }
 
 function prove(connection: Connection, distrustWal: boolean): void {

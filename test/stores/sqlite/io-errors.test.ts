@@ -1,8 +1,9 @@
 // After an I/O error the contents of the disk are unknown. Callers without an answer get `unknown`, and
 // nothing is acknowledged until a fresh connection has durably written.
 
-import { readFileSync } from "node:fs";
+import { copyFileSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Connection } from "../../../src/stores/sqlite/index.ts";
 import { append, headSeq, write } from "./acts.ts";
 import { TestFolder } from "./folder.ts";
 import { Companion, hasStrace, needs } from "./processes.ts";
@@ -74,6 +75,26 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["third"]).toMatchObject({ code: "STORE_IO" });
   });
 
+  test("the next process empties a WAL with failed syncs before its first commit", async () => {
+    const before = await countBefore("fsync");
+    const failed = await inject("left.db", "fsync", `error=EIO:when=${before + 1}+`);
+    expect(failed["third"]).toMatchObject({ code: "STORE_IO" });
+    expect(statSync(folder.file("left.db-wal")).size).toBeGreaterThan(0);
+
+    const trace = folder.file("trace");
+    const resumed = await run("left.db", ["-y", "-o", trace, "-e", "trace=pwrite64,ftruncate,fsync"]);
+    expect(resumed["third"]).toMatchObject({ result: { outcome: "ok" } });
+    const lines = readFileSync(trace, "utf8").split("\n");
+    const find = (call: string, file: string) =>
+      lines.findIndex((line) => line.includes(`${call}(`) && line.includes(`${file}>`));
+    const emptied = find("ftruncate", "left.db-wal");
+    expect(lines[emptied]).toMatch(/, 0\) += 0$/);
+    expect(find("pwrite64", "left.db")).toBeGreaterThan(-1);
+    expect(find("fsync", "left.db")).toBeGreaterThan(find("pwrite64", "left.db"));
+    expect(emptied).toBeGreaterThan(find("fsync", "left.db"));
+    expect(find("pwrite64", "left.db-wal")).toBeGreaterThan(emptied);
+  });
+
   test("a disk that fills up during a commit is STORE_FULL, and the store recovers", async () => {
     const before = await countBefore("pwrite64");
     const said = await inject("full.db", "pwrite64", `error=ENOSPC:when=${before + 1}`);
@@ -104,6 +125,44 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
       expect(await headSeq(store, `session/neighbour-${together - 1}`)).toBe(1);
       expect(await store.check()).toEqual([]);
     });
+  });
+});
+
+describe("a WAL that a process left without closing", () => {
+  async function left(): Promise<string> {
+    const store = await folder.open();
+    await append(store, write("session/a", 0, ["acknowledged"]));
+    const path = folder.file("left.db");
+    for (const suffix of ["", "-wal"]) copyFileSync(folder.file() + suffix, path + suffix);
+    return path;
+  }
+
+  test("is emptied by an opener for writing, also through a symbolic link", async () => {
+    const path = await left();
+    const link = folder.file("link.db");
+    symlinkSync(path, link);
+    const store = await folder.open({ path: link });
+    expect(statSync(`${path}-wal`).size).toBe(0);
+    expect(await headSeq(store, "session/a")).toBe(1);
+  });
+
+  test("is not touched by a reader", async () => {
+    const path = await left();
+    const wal = readFileSync(`${path}-wal`);
+    const store = await folder.open({ path, readOnly: true });
+    expect(await headSeq(store, "session/a")).toBe(1);
+    expect(readFileSync(`${path}-wal`).equals(wal)).toBe(true);
+  });
+
+  test("stays while another connection reads from it, and the opener can write", async () => {
+    const path = await left();
+    const reader = await Connection.open(path, true);
+    reader.exec("BEGIN");
+    reader.get("SELECT count(*) FROM meta");
+    const store = await folder.open({ path });
+    expect(statSync(`${path}-wal`).size).toBeGreaterThan(0);
+    expect(await append(store, write("session/a", 1, ["next"]))).toMatchObject({ outcome: "ok" });
+    await reader.close();
   });
 });
 
