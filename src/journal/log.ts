@@ -8,6 +8,7 @@
  *     decide ──▶ append ──ok──▶ fold the events, return the result
  *       ▲          ├──conflict: another writer was faster──▶ reread ──┐
  *       └──────────┼──────────────────────────────────────────────────┘
+ *                  ├──conflict, but the reread finds nothing new──▶ throw STORE_CORRUPT
  *                  ├──fenced, taken, missing: nothing was written──▶ return that outcome
  *                  └──error: it may have landed──▶ resend the same batch, at last throw
  *
@@ -239,7 +240,9 @@ export class Log<State> {
       }
       if (inFlight.decision.fork) throw forkConflict(this.stream, answer.stream);
       if (answer.stream === this.stream) checkConflictHead(this.stream, this.currentHead, answer.head);
+      const seen = this.currentHead;
       await this.reread();
+      checkNews(this.stream, seen, this.currentHead, answer.head);
     }
     throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${MAX_DECISIONS} conflicts in a row`, {
       hint: "Too many writers change it at once. Try again, or spread the work over more goals or sessions.",
@@ -400,6 +403,23 @@ function checkConflictHead(stream: string, ours: Head, head: Head): void {
     "STORE_REPLACED",
     `${stream} ends at ${head.seq}, but ${ours.seq} was acknowledged: an older copy replaced the store`,
     { hint: "Stop all writers. Bring back the newer store, or reopen this one to accept the loss." },
+  );
+}
+
+/**
+ * Throws if the reread after a conflict found no event and no other generation: the store refuses the append
+ * because of events that it cannot show. Another round would end the same way.
+ */
+function checkNews(stream: string, before: Head, after: Head, refusedAt: Head): void {
+  if (after.generation !== before.generation || after.seq !== before.seq) return;
+  throw new HoldfastError(
+    "STORE_CORRUPT",
+    `${stream}: the store refuses an append after ${before.seq} because its head is at ${refusedAt.seq}, ` +
+      "but has no event in between",
+    {
+      hint: "Stop all writers and run `holdfast check`, then restore the store from a backup.",
+      data: { stream, seq: before.seq, head: refusedAt.seq },
+    },
   );
 }
 

@@ -4,6 +4,9 @@
  * Reading writes nothing. The snapshot comes with the first page, in one answer. Streams only grow, so pages
  * that are read one after another form a consistent prefix. If the stream is removed and created again
  * meanwhile, its generation differs and reading starts over.
+ *
+ * Reading to the end must arrive at the seq that the stream's row names. If events are missing there, such as
+ * in an older file under a newer WAL, the result would be a past state that looks current.
  */
 
 import { HoldfastError } from "../model/errors.ts";
@@ -112,8 +115,24 @@ async function foldRest<State>(
   for (let page = first; ; page = await readPage(reader, stream, fold.seq, upTo)) {
     if (page.stream.head.generation !== first.stream.head.generation) return false;
     for (const write of page.writes) foldWrite(reader, kind, stream, write, fold, upTo);
-    if (!page.more) return true;
+    if (page.more) continue;
+    // Not `!==`: a store may have read the row before the writes, and a write may have landed in between.
+    if (fold.seq < Math.min(page.stream.head.seq, upTo)) throw missingEnd(page.stream, fold.seq);
+    return true;
   }
+}
+
+function missingEnd({ stream, head }: StreamRow, seq: number): HoldfastError {
+  return new HoldfastError(
+    "STORE_CORRUPT",
+    `${stream}: its events end at ${seq}, but its head is at ${head.seq}`,
+    {
+      hint:
+        "Stop all writers and run `holdfast check`. Was an older file put in place beside a newer -wal? " +
+        "Then restore a whole backup, without the -wal and -shm of the old store.",
+      data: { stream, seq, head: head.seq },
+    },
+  );
 }
 
 function foldWrite<State>(

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { Journal, type PayloadCodec } from "../../src/journal/index.ts";
 import { HoldfastError } from "../../src/model/errors.ts";
 import { event, type StreamKind } from "../../src/model/stream/index.ts";
+import type { Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import { altered } from "./places.ts";
 import { said, type Words, words } from "./words.ts";
@@ -117,3 +118,63 @@ describe("an event that fails half way through changing the state", () => {
     expect(log.state).toEqual({ list: ["first", "second", "after 2"], count: 3 });
   });
 });
+
+describe("a store that contradicts itself", () => {
+  test("a stream whose last events are missing is not loaded as an older state", async () => {
+    const store = openMemory();
+    const log = await new Journal({ store }).open(words, "w");
+    await log.commit(() => said("first"));
+    const reader = await new Journal({ store: withoutWritesAfter(1, store) }).open(words, "w");
+    await log.commit(() => said("second"));
+    const corrupt = {
+      code: "STORE_CORRUPT",
+      message: "words/w: its events end at 1, but its head is at 2",
+      hint: expect.stringContaining("holdfast check"),
+    };
+    const journal = new Journal({ store: withoutWritesAfter(1, store) });
+    await expect(journal.load(words, "w")).rejects.toMatchObject(corrupt);
+    await expect(journal.open(words, "w")).rejects.toMatchObject(corrupt);
+    await expect(reader.refresh()).rejects.toMatchObject(corrupt);
+    expect((await journal.load(words, "w", 1)).state.list).toEqual(["first"]);
+  });
+
+  test("a conflict whose events cannot be read ends the commit at once", async () => {
+    const store = openMemory();
+    const old = await store.read({ namespace: "default", stream: "words/w", after: 0 });
+    const log = await new Journal({ store: altered(store, { read: () => old }) }).open(words, "w");
+    await (await new Journal({ store }).open(words, "w")).commit(() => said("first"));
+    let decisions = 0;
+    const commit = log.commit(() => {
+      decisions += 1;
+      return said("second");
+    });
+    await expect(commit).rejects.toMatchObject({
+      code: "STORE_CORRUPT",
+      message: expect.stringContaining("refuses an append after 0 because its head is at 1"),
+      hint: expect.stringContaining("holdfast check"),
+    });
+    expect(decisions).toBe(1);
+  });
+
+  test("another generation counts as news, even at the same seq", async () => {
+    const store = openMemory();
+    const journal = new Journal({ store });
+    const log = await journal.open(words, "w");
+    await log.commit(() => said("first"));
+    const stream = { namespace: "default", stream: "words/w", expect: log.head };
+    await store.remove({ of: "stream", ...stream });
+    await (await journal.open(words, "w")).commit(() => said("anew"));
+    await log.commit(() => said("second"));
+    expect(log.state.list).toEqual(["anew", "second"]);
+  });
+});
+
+/** The same store, but reads do not return the writes that end after `seq`. */
+function withoutWritesAfter(seq: number, store: Store): Store {
+  return altered(store, {
+    read: async (read, request) => {
+      const page = await read(request);
+      return { ...page, writes: page.writes.filter(({ last }) => last <= seq) };
+    },
+  });
+}
