@@ -2,16 +2,17 @@
  * The file through one connection, which is replaced after an I/O error (`HandleState` in the kit has the
  * states).
  *
- * Every use first checks that the file at the path is still the same. Writes within one turn of the event
- * loop skip the check (`queue.ts`): they notice a replaced file at most 5 ms later. The store's id is read
- * in the first write transaction, and whenever `data_version` shows a commit of another process.
+ * Every use first checks that the file at the path is still the same and has not shrunk. Writes within one
+ * turn of the event loop skip the check (`queue.ts`): they notice a replaced file at most 5 ms later. The
+ * store's id is read in the first write transaction, and whenever `data_version` shows a commit of another
+ * process.
  */
 
-import { HoldfastError } from "../../model/errors.ts";
-import { closedError, type FileOptions, HandleState, statOf } from "../kit/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { closedError, type FileOptions, HandleState } from "../kit/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
-import { isUnreadable, replaced, retryWhileLocked, storeError } from "./failures.ts";
-import { isSameStoreFile, type OpenFile, openAgain } from "./opening.ts";
+import { isUnreadable, retryWhileLocked, storeError } from "./failures.ts";
+import { type OpenFile, openAgain, refuseReplaced } from "./opening.ts";
 
 export class FileConnection {
   readonly options: FileOptions;
@@ -40,8 +41,10 @@ export class FileConnection {
   /** Whether `connection` can be used at once, or `ready` must be awaited first. Throws once refused. */
   get isSound(): boolean {
     if (!this.#state.isSound) return false;
-    if (!isSameStoreFile(this.#file.identity, statOf(this.options.path))) {
-      throw this.refuse(replaced(this.options.path, "another file, an empty one, or none, is in its place"));
+    try {
+      refuseReplaced(this.options.path, this.#file);
+    } catch (error) {
+      throw isHoldfastError(error) ? this.refuse(error) : error;
     }
     return true;
   }

@@ -26,7 +26,7 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, realpathSync, type Stats } from "node:fs";
+import { chmodSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
@@ -52,6 +52,8 @@ import { replaced, retryWhileLocked, storeError } from "./failures.ts";
 export interface OpenFile {
   readonly connection: Connection;
   readonly identity: FileIdentity;
+  /** The largest size seen so far, in bytes. A store reuses its free pages and never shrinks. */
+  largest: number;
   readonly storeId: string;
 }
 
@@ -88,15 +90,14 @@ export async function openAgain(
   distrustWal: boolean,
 ): Promise<OpenFile> {
   const { path } = options;
-  if (!isSameStoreFile(before.identity, statOf(path))) {
-    throw replaced(path, "another file, an empty one, or none, is in its place");
-  }
+  refuseReplaced(path, before);
   const opened = await (options.readOnly ? openForReading(options) : openForWriting(options));
   try {
     if (opened.storeId !== before.storeId) throw replaced(path, "it holds another store");
     if (!options.readOnly) {
       await retryWhileLocked(path, options.busyMs, () => prove(opened.connection, distrustWal));
     }
+    opened.largest = Math.max(opened.largest, before.largest);
     return opened;
   } catch (error) {
     await opened.connection.close();
@@ -104,9 +105,19 @@ export async function openAgain(
   }
 }
 
-/** The file of an open store is never empty: an empty one has been emptied since. */
-export function isSameStoreFile(identity: FileIdentity, stats: Stats | undefined): boolean {
-  return isSameFile(identity, stats) && (stats?.size ?? 0) > 0;
+/**
+ * Throws if the file at the path is not the one that was opened. A smaller file is an older copy, written
+ * over this one: `cp backup.db store.db` keeps the inode.
+ */
+export function refuseReplaced(path: string, file: OpenFile): void {
+  const stats = statOf(path);
+  if (!stats || !isSameFile(file.identity, stats) || stats.size === 0) {
+    throw replaced(path, "another file, an empty one, or none, is in its place");
+  }
+  if (stats.size < file.largest) {
+    throw replaced(path, `it shrank from ${file.largest} to ${stats.size} bytes, and a store never shrinks`);
+  }
+  file.largest = stats.size;
 }
 
 /** How long an opener waits for other connections before it leaves the WAL to them. */
@@ -325,7 +336,7 @@ function identified(path: string, connection: Connection): OpenFile {
   const storeId = readStoreId(connection);
   if (!stats) throw replaced(path, "it was deleted while it was opened");
   if (storeId === undefined) throw foreignError({ path }, "it has no store id");
-  return { connection, identity: identityOf(stats), storeId };
+  return { connection, identity: identityOf(stats), largest: stats.size, storeId };
 }
 
 /** "Hold" in ASCII: tells our files from other SQLite files. */
