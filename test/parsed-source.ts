@@ -95,14 +95,14 @@ function namedInTree(path: string, text: string): Named[] {
   return found;
 }
 
-/** A string as it is written without anything to compute: in quotes, or in backticks with nothing put in. */
+/** A string literal, or a template without substitutions. */
 function stringIn(node: ESTree.Node): string | undefined {
   if (node.type === "Literal") return typeof node.value === "string" ? node.value : undefined;
   if (node.type !== "TemplateLiteral" || node.expressions.length > 0) return undefined;
   return node.quasis[0]?.value.cooked ?? undefined;
 }
 
-/** One name that is undefined stands for all that the module has. */
+/** An undefined name stands for all exports of the module. */
 function listed(names: readonly (string | undefined)[]): readonly string[] | undefined {
   const given = names.filter((name) => name !== undefined);
   return given.length > 0 && given.length === names.length ? given : undefined;

@@ -1,5 +1,6 @@
-// Checks the code itself. The tables hold the rules' data. Each rule is a pure function from a set of files to
-// its violations. Every rule is also tried on a planted violation: a rule that cannot fail protects nothing.
+// Checks the code itself. The tables hold the rules' data. Each rule is a pure function from a set of files
+// to its violations. Every rule is also tried on a planted violation: a rule that cannot fail protects
+// nothing.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -32,7 +33,7 @@ const NAMES_STORES = ["index.ts", "open-store.ts", "open.ts", "testing"];
 /** The code that stores share. Each store may use it, through its door. */
 const STORE_KIT = "src/stores/kit/index.ts";
 
-/** A store that is made of others, and their doors. */
+/** A store composed of others, and their doors. */
 const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   "src/stores/files": ["src/stores/memory/index.ts", "src/stores/sqlite/index.ts"],
 };
@@ -170,8 +171,7 @@ const foldersAreEnteredByTheirIndex: Rule = (files) =>
     importsOf(files, prefix).flatMap(({ from, file }) => {
       if (!file?.startsWith("src/")) return [];
       const folders = file.split("/").slice(0, -1);
-      // src itself is no such folder: its index.ts is the door of the package, not of the parts to each
-      // other.
+      // src itself is not such a folder: its index.ts is the door of the package, not between its parts.
       const doors = folders.map((_, depth) => `${folders.slice(0, depth + 1).join("/")}/index.ts`).slice(1);
       return doors
         .filter((door) => files.has(door) && door !== file && !from.startsWith(`${dirname(door)}/`))

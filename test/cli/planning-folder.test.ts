@@ -70,7 +70,7 @@ test("a person's edit is ingested before an agent writes; a fresh edit makes the
   expect((await here("fact", "b", "2", "--source", "x")).code).toBe(0);
 });
 
-test("the folder shows one goal but has all events, and another store ignores it", async () => {
+test("the folder keeps showing its goal while other goals or stores are written", async () => {
   await begun();
   const before = page();
   const made = await here("goal", "new", "search", "Find things");

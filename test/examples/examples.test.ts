@@ -1,4 +1,4 @@
-// Every example shows what it claims and leaves nothing behind. They, and what writes down their calls, are bundled, because
+// Every example shows what it claims and leaves nothing behind. Examples and recorder are bundled, because
 // each start through a TypeScript loader costs a second.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -28,7 +28,7 @@ const recorded = (name: string): string[] => [
   fileOf(name),
 ];
 
-/** What each example must show, line by line, wherever it stands in its output. */
+/** The lines that each example must print, in any place of its output. */
 const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   quickstart: ["done: Order 4711 is paid.", "spent $0.01 in 2 turns; version 2 is on disk"],
   "own-loop": [
@@ -207,8 +207,8 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
 };
 
 /**
- * They show what depends on real time: an agent that stands still for longer than its short lease loses it, and a moment
- * after somebody's edit does not last for ever. So on a machine that stood still they are run again.
+ * These examples depend on real time: an agent that pauses longer than its short lease loses it, and the
+ * quiet period after a person's edit ends. A paused machine can break them, so they are retried.
  */
 const TIMED = ["trial-crash-and-resume", "repo-memory"];
 
@@ -226,7 +226,10 @@ async function runTimed(name: string, env: Record<string, string>): Promise<Run>
   return ran;
 }
 
-/** They start themselves again, end the process, or depend on time. With HOLDFAST_FULL=1 every one is a process of its own. */
+/**
+ * These start themselves again, end the process, or depend on time. HOLDFAST_FULL=1 runs every example as a
+ * process.
+ */
 const ALONE = process.env["HOLDFAST_FULL"] ? examples : [...TIMED, "supervisor", "postgres"];
 
 let together: Run;
@@ -256,7 +259,7 @@ async function shownBy(name: string): Promise<Run & Pick<Shown, "calls">> {
 }
 
 describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
-  test("shows what it claims, calls what it is named for, and leaves nothing behind", async () => {
+  test("prints what it claims, calls the methods it is listed for, and leaves nothing behind", async () => {
     const { errors, code, output, calls } = await shownBy(name);
     expect(errors).toBe("");
     expect(code).toBe(0);
@@ -275,6 +278,6 @@ describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
   });
 });
 
-test("every example has its claims tested", () => {
+test("every example has tested claims", () => {
   expect(Object.keys(CLAIMS).sort()).toEqual([...examples].sort());
 });

@@ -1,4 +1,4 @@
-// What is exported is read from the types of src/index.ts, so that nothing can be added without an example.
+// The exports are read from the types of src/index.ts, so that every addition needs an example.
 
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -23,8 +23,8 @@ const OPTIONS: ts.CompilerOptions = {
 };
 
 /**
- * Our own sources and the language, without the declarations of packages, which are half of what there would be to read. What is
- * public and comes from a package would be unknown here, so `known` refuses it.
+ * Reads only our sources and the language, because declarations of packages would double the work. A public
+ * type from a package is unknown here, so `known` rejects it.
  */
 function hostWithoutPackages(): ts.CompilerHost {
   const own = (name: string, from: string): ts.ResolvedModuleFull | undefined =>
@@ -44,7 +44,9 @@ function known(type: ts.Type, what: string): ts.Type {
   return type;
 }
 
-/** Methods for other parts of the library are marked `@internal`; the published declarations leave them out. */
+/**
+ * Methods for other parts of the library are marked `@internal`. The published declarations leave them out.
+ */
 function isForUsers(symbol: ts.Symbol): boolean {
   return !symbol.getJsDocTags().some(({ name }) => name === "internal");
 }
@@ -56,7 +58,7 @@ function isPublic(symbol: ts.Symbol): boolean {
   });
 }
 
-/** Methods of a class and of those above it, without private ones and without symbols such as asyncDispose. */
+/** Methods of a class and its base classes, without private ones and symbols such as asyncDispose. */
 function methodsOf(type: ts.Type, checker: ts.TypeChecker): string[] {
   return checker
     .getPropertiesOfType(type)
@@ -67,7 +69,7 @@ function methodsOf(type: ts.Type, checker: ts.TypeChecker): string[] {
     .filter((name) => !name.startsWith("__@"));
 }
 
-/** Of a class that extends something, that has to be known, and so has what it extends in turn. */
+/** The base class of a class must be known, and so must the base class of that one. */
 function refuseUnknownAbove(symbol: ts.Symbol, checker: ts.TypeChecker): void {
   const clauses = (symbol.declarations ?? [])
     .filter(ts.isClassDeclaration)
@@ -81,7 +83,7 @@ function refuseUnknownAbove(symbol: ts.Symbol, checker: ts.TypeChecker): void {
   }
 }
 
-/** Classes that are exported, and those that a user reaches by a property of one, as `holdfast.calls`. */
+/** Exported classes, and classes that a user reaches by a property of one, such as `holdfast.calls`. */
 function classesOf(exported: readonly ts.Symbol[], checker: ts.TypeChecker): Map<string, ts.Type> {
   const found = new Map<string, ts.Type>();
   const visit = (symbol: ts.Symbol): void => {
@@ -99,7 +101,10 @@ function classesOf(exported: readonly ts.Symbol[], checker: ts.TypeChecker): Map
   return found;
 }
 
-/** All within this function, so that nothing of the program outlives it: it takes more memory than most suites. */
+/**
+ * Everything stays within this function, because the program takes more memory than most suites and must be
+ * freed.
+ */
 function publicApi(): string[] {
   const program = ts.createProgram([entry], OPTIONS, hostWithoutPackages());
   const checker = program.getTypeChecker();
@@ -110,7 +115,7 @@ function publicApi(): string[] {
   const functions = exported.filter((symbol) => (symbol.flags & ts.SymbolFlags.Function) !== 0);
   const names = functions.map((symbol) => symbol.name);
   for (const [name, type] of classesOf(exported, checker)) {
-    // Errors are made by users; what else is a class is handed to them.
+    // Users construct errors. All other classes are returned to them.
     const isError = checker.getPropertiesOfType(type).some((property) => property.name === "stack");
     if (isError) names.push(name);
     else names.push(...methodsOf(type, checker).map((method) => `${name}.${method}`));
@@ -131,11 +136,11 @@ describe("every public function and method", () => {
     expect(names.filter((name) => SHOWN_BY[name] === undefined)).toEqual([]);
   });
 
-  test("and no example shows what is no longer there", () => {
+  test("and no example is listed for a removed method", () => {
     expect(Object.keys(SHOWN_BY).filter((name) => !names.includes(name))).toEqual([]);
   });
 
-  test("and the examples exist", () => {
+  test("and every listed example exists", () => {
     const missing = Object.values(SHOWN_BY).filter((name) => !existsSync(`${root}/examples/${name}.ts`));
     expect(missing).toEqual([]);
   });

@@ -1,4 +1,5 @@
-// The first example is what a user runs first. It is bundled, because each start through a TypeScript loader costs a second.
+// The quickstart is the first example a user runs. It is bundled, because each start through a TypeScript
+// loader costs a second.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +13,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const FILE = join("examples", "quickstart.ts");
 
-test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
+test("a killed quickstart continues where it stopped when it is run again", async () => {
   const store = join(scratch, "store.db");
   const program = programFile(join(root, FILE), "quickstart");
   for (const point of ["message.appended", "call.executed", "call.recorded"]) {

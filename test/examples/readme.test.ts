@@ -6,10 +6,10 @@ const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
 const readme = read("README.md");
 
-/** A program of the README opens the reader's own store; the example, which is run, one that it throws away. */
+/** The README's program opens the reader's own store. The example opens a temporary one. */
 const ITS_OWN = ['import { open, tool } from "holdfast";', "const holdfast = await open();"];
 
-test("the ten lines are the quickstart, which is run", () => {
+test("the ten lines are those of the quickstart example", () => {
   const block = /```ts\n(import \{ open, tool \}[\s\S]*?)```/.exec(readme)?.[1] ?? "";
   const quickstart = read("examples/quickstart.ts").split("\n");
   const lines = block.split("\n").filter((line) => line !== "" && !ITS_OWN.includes(line));
@@ -17,7 +17,7 @@ test("the ten lines are the quickstart, which is run", () => {
   expect(lines.filter((line) => !quickstart.includes(line))).toEqual([]);
 });
 
-test("every npm command is a script, and every file named is there", () => {
+test("every npm command is a script, and every named file exists", () => {
   const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
   const commands = [...readme.matchAll(/npm (?:run )?(test|demo|bench|torture)\b/g)].map(
     (match) => match[1] as string,

@@ -1,4 +1,5 @@
-// Loaded before an example: writes down which public methods it calls, for whoever asks, and in a file when the process ends.
+// Loaded before an example: records which public methods it calls, and writes them to a file when the process
+// ends.
 
 import { appendFileSync } from "node:fs";
 import * as holdfast from "../../src/index.ts";
@@ -22,7 +23,7 @@ function record(owner: string, prototype: object): void {
   }
 }
 
-/** Classes that users are handed, but that are not exported as values. */
+/** Classes that users get from methods, but that are not exported as values. */
 async function handedOut(): Promise<Record<string, { readonly prototype: object }>> {
   const memory = await holdfast.open("memory:");
   const goal = await memory.goal("recorded", { statement: "Be recorded", tasks: [{ title: "first" }] });

@@ -1,4 +1,4 @@
-/** One example as a process, and what it said. */
+/** Runs one example as a process and returns its output. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ export interface Run {
   readonly errors: string;
 }
 
-/** With the arguments of Node. `temporary`: where it may leave something while it runs. */
+/** With the arguments of Node. `temporary`: the folder for its temporary files. */
 export async function run(
   args: readonly string[],
   temporary: string,

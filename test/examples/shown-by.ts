@@ -1,6 +1,7 @@
 /**
- * Every function and method that a user can call, and the example that shows it. `public-api.test.ts` fails when one
- * is missing here; `examples.test.ts` runs the examples and fails when one does not call what it is named for.
+ * Every public function and method, and the example that shows it. `public-api.test.ts` fails if one is
+ * missing here. `examples.test.ts` runs the examples and fails if one does not call the methods it is listed
+ * for.
  */
 export const SHOWN_BY: Readonly<Record<string, string>> = {
   open: "quickstart",

@@ -1,5 +1,5 @@
-// Runs examples one after another in one process, which saves each the start of Node and of what all of them import. Told where
-// to note, and which files they are; notes for each what it printed and which public methods it called.
+// Runs examples one after another in one process, which saves starting Node and loading shared imports. For
+// each it records the output and the public methods that it called.
 
 import { appendFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";

@@ -16,7 +16,7 @@ export const supervisor = by("supervisor");
 export const START = Date.UTC(2024, 0, 14, 9);
 const LEASE_MS = 30_000;
 
-/** One store, the wall clock of everybody on it, and as many processes as a test asks for. */
+/** One store, its shared wall clock, and as many processes as a test needs. */
 export class Bench {
   readonly opened: Opened;
   readonly journal: Journal;
@@ -41,7 +41,7 @@ export class Bench {
     return openGoal(journal, "checkout", { ...base, ...options });
   }
 
-  /** Moves the wall clock; leases do not run by it. */
+  /** Moves the wall clock. Leases do not depend on it. */
   passMs(ms: number): void {
     this.now += ms;
   }

@@ -51,7 +51,7 @@ test("the last hand-off stays after sessions without work, which are not listed"
   });
 });
 
-test("the last hand-off comes before later sessions, until another one replaces it; the rest is counted", async () => {
+test("the last hand-off comes first until another replaces it; other sessions are counted", async () => {
   await on(async (goal, bench) => {
     await handedOff(goal, bench);
     for (const session of ["s-1", "s-2", "s-3", "s-4"]) {
@@ -94,7 +94,7 @@ test("sessions of one agent have different names, and the reader is left out", a
   });
 });
 
-test("a session that continues after its crash is not shown with the task that went back", async () => {
+test("a session that continues after its crash is not shown with the task that was released", async () => {
   await on(async (goal) => {
     const claude = by("worker", "claude-1");
     await goal.startSession({ session: "claude-1", agent: "claude", by: claude });

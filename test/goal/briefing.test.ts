@@ -35,7 +35,9 @@ const hostile = fc.oneof(
 const WORDS =
   /^(GOAL|AT|MOVED|PROGRESS|NEXT|NEXT ACTION|BEFORE|ABOUT|WANTED|FILES|LAST|DRIFT|BLOCKED|BYPASSED|DO NOT REDO|SUBMITTED|DECIDED|TAKEN|FAILED|READY|FACT|OPEN QUESTION|BUILT|MORE) ?/;
 
-/** The frame holds whatever the text says: our first word on each line, one element, quotes that close. */
+/**
+ * The frame holds for any text: each line starts with a known word, there is one element, and quotes close.
+ */
 function expectSound(text: string): void {
   const lines = text.split(/[\n\r\u2028\u2029\u0085]/u);
   expect(lines[0]).toMatch(/^<holdfast-state goal="checkout" seq="\d+" tokens="\d+">$/);

@@ -1,4 +1,4 @@
-// A store is exported whole, also while others write to it.
+// A store is exported completely, also while other processes write to it.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ async function say(id: string): Promise<void> {
   await session.close();
 }
 
-test("what is written to between two pages of the list is not left out, nor is what a fork stands on", async () => {
+test("streams that change during the listing are exported, and so are parents of forks", async () => {
   await say("eldest");
   await holdfast.sessions.fork("eldest", "fork");
   await say("next-eldest");

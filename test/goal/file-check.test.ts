@@ -55,7 +55,7 @@ describe("recorded files", () => {
     expect(await codeOf(hashFile(root, "out"))).toBe("INPUT_INVALID");
   });
 
-  test("a thousand of them are checked in one go, in their order", async () => {
+  test("a thousand files are checked in one go, in their order", async () => {
     const recorded = Array.from({ length: 1_000 }, (_, index) => ({ path: `f${index}`, hash: sha256("x") }));
     await writeFile(join(root, "f500"), "x");
     const report = await checkFiles(root, recorded);
@@ -64,7 +64,7 @@ describe("recorded files", () => {
     expect(report.isOk).toBe(false);
   });
 
-  test("with a budget: the latest first, no more than it allows, and none that is large", async () => {
+  test("with a budget: the latest first, no more than it allows, and no large ones", async () => {
     await writeFile(join(root, "large"), Buffer.alloc(5 << 20));
     const at = (path: string, modifiedAt: number): object => ({ path, hash: sha256("alpha"), modifiedAt });
     const recorded = [at("src/b.ts", 1), at("src/a.ts", 2), at("large", 3)] as {

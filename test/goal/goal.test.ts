@@ -30,7 +30,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
   };
 
   describe("opening", () => {
-    test("a goal that is there keeps its statement, phases and first createdAt", async () => {
+    test("an existing goal keeps its statement, phases and first createdAt", async () => {
       bench.passMs(1_000);
       const again = await bench.goal({ statement: "Something else", phases: ["Other"] });
       expect(again.state).toMatchObject({
@@ -41,7 +41,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(again.state.phases.map(({ name }) => name)).toEqual(["Schema", "JWT", "OAuth"]);
     });
 
-    test("everything it begins with is one commit", async () => {
+    test("its initial content is one commit", async () => {
       const whole = await openGoal(bench.journal, "whole", {
         statement: "All at once",
         phases: [
@@ -62,14 +62,14 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(whole.state.phases.at(-1)?.plans).toHaveLength(2);
     });
 
-    test("one that is not there is not made up", async () => {
+    test("a missing goal is not created", async () => {
       await expect(openGoal(bench.journal, "nothing")).rejects.toMatchObject({
         code: "GOAL_NOT_FOUND",
         hint: expect.stringContaining("statement"),
       });
     });
 
-    test("state past its time to live has to be asked for, and says how old it is", async () => {
+    test("stale state must be requested explicitly, and reports its age", async () => {
       bench.passMs(72 * 3_600_000);
       await bench.goal();
       bench.passMs(5 * 3_600_000);
@@ -83,7 +83,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect((await bench.goal()).runState().confirmedFacts).toEqual({ checked: true });
     });
 
-    test("a goal without a time to live never grows stale, and the list shows when others do", async () => {
+    test("a goal without a time to live never becomes stale, and the list shows when others do", async () => {
       const listed = async (): Promise<number> => {
         const at = { expiredAt: bench.now } as const;
         return (await bench.journal.list<"streams">({ of: "streams", kind: "goal", limit: 9, ...at })).rows
@@ -137,7 +137,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(goal.decisions()).toMatchObject([{ id: "D-001", date: "2024-01-14", ...JOSE }]);
     });
 
-    test("blocker encountered: added to blockers; resolved: gone from the active ones", async () => {
+    test("blocker encountered: added to blockers; resolved: removed from the active ones", async () => {
       const report = () =>
         goal.block({ description: "no OAuth credentials", affects: ["Phase 3: OAuth"], by: worker });
       expect(await commitsOf(report)).toBe(1);
@@ -166,7 +166,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       });
     });
 
-    test("phase completed: phases_completed, and the task counters begin anew", async () => {
+    test("phase completed: phases_completed, and the task counters restart", async () => {
       await finish("T-001");
       await (await goal.claim("T-002", { by: worker })).submit();
       expect(await commitsOf(() => goal.verify({ task: "T-002", accept: true, by: verifier }))).toBe(1);
@@ -208,7 +208,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(await ready()).toEqual(["T-003"]);
     });
 
-    test("a task cannot come to wait for itself, by dependency or by wave", async () => {
+    test("a task cannot depend on itself, by dependency or by wave", async () => {
       await add({ title: "a", phase: 1 });
       await add({ title: "b", phase: 1, dependsOn: ["T-001"] });
       const circle = goal.editTask({ task: "T-001", change: { dependsOn: ["T-002"] } });
@@ -219,7 +219,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(goal.task("T-001").dependsOn).toEqual([]);
     });
 
-    test("moving to a phase puts the work there, and leaves an empty one as completed", async () => {
+    test("moving to a phase continues the work there and completes an empty phase", async () => {
       await add({ title: "jwt", phase: "JWT" });
       await add({ title: "oauth", phase: "oauth" });
       await goal.move({ to: "OAuth" });
@@ -233,14 +233,14 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(goal.progress().phasesCompleted).toBe(2);
     });
 
-    test("a phase with unfinished tasks cannot be called complete", async () => {
+    test("a phase with unfinished tasks cannot be completed", async () => {
       await add({ title: "a", phase: 1 });
       await expect(goal.completePhase({ phase: 1 })).rejects.toMatchObject({ code: "PHASE_UNFINISHED" });
       await goal.drop({ task: "T-001", why: "not wanted" });
       expect(goal.progress().phasesCompleted).toBe(1);
     });
 
-    test("a task answers to its alias, and the alias' number is not given again", async () => {
+    test("a task is found by its alias, and the alias' number is not reused", async () => {
       await add({ title: "a", phase: 1 });
       await goal.aliasTask({ alias: "T-007", task: "T-001", by: orchestrator });
       expect(goal.task("T-007").id).toBe("T-001");
@@ -300,7 +300,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       await add({ title: "c", phase: 2 });
     });
 
-    test("reach from task to phase to goal, and then a person is asked", async () => {
+    test("escalate from task to phase to goal, and then a person is asked", async () => {
       const impact = (): unknown => goal.survey().impact;
       await goal.block({ description: "x", affects: { tasks: ["T-001"] } });
       expect(impact()).toMatchObject({ level: "task", tasks: ["T-001"], pausedPhases: [], escalate: false });
@@ -315,7 +315,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(row.facets.status).toBe("blocked");
     });
 
-    test("resolving says what can go on, and the claim is free again", async () => {
+    test("resolving names the unblocked tasks and frees the claim", async () => {
       const claim = await goal.claim("T-001", { by: worker });
       expect(await claim.block("no credentials")).toBe("B-001");
       expect(goal.task("T-001")).toMatchObject({ status: "open", previous: { ended: "released" } });
@@ -338,7 +338,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(await codeOf(goal.bypass({ blocker: "B-001", workaround: "again" }))).toBe("BLOCKER_TRANSITION");
     });
 
-    test("one that is only reported blocks nothing before it is identified", async () => {
+    test("a blocker that is only reported blocks nothing before it is identified", async () => {
       await goal.block({ description: "maybe", affects: ["goal", "the weather"], identified: false });
       expect(goal.state.blockers.get("B-001")).toMatchObject({
         status: "new",
@@ -379,7 +379,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       });
     });
 
-    test("a hand-off ends the session, puts its task back and says what comes next, in one commit", async () => {
+    test("a hand-off ends the session, releases its task and names the next one, in one commit", async () => {
       await add({ title: "a", phase: 1 });
       await goal.startSession({ session: "s-1", by: worker });
       const claim = await goal.claim("T-001", { by: worker, session: "s-1" });

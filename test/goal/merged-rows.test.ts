@@ -16,7 +16,7 @@ async function entriesOf(goal: Goal): Promise<Entry[]> {
   return entries;
 }
 
-/** A goal with a task that is done, one that is open, a decision, a blocker and a session. */
+/** A goal with a finished task, an open one, a decision, a blocker and a session. */
 async function workOn(goal: Goal): Promise<void> {
   await goal.addTasks({ tasks: [{ title: "one" }, { title: "two" }] });
   await goal.startSession({ session: "s-1", by: worker });

@@ -55,7 +55,7 @@ test("moving to the only phase opens it again; moving there twice writes nothing
   expect(goal.progress().percent).toBe(0);
   const { seq } = goal;
   await goal.move({ to: 1 });
-  expect(goal.seq, "it is there already").toBe(seq);
+  expect(goal.seq, "the goal is already in that phase").toBe(seq);
 });
 
 test("a phase with finished or dropped tasks stays complete", async () => {
@@ -114,7 +114,7 @@ const lines = (goal: Goal, bench: Bench, word: string): string[] =>
     .text.split("\n")
     .filter((line) => line.startsWith(word));
 
-test("while a blocker pauses the phase that was moved to, work is elsewhere but new tasks go there", async () => {
+test("new tasks go to the current phase while a blocker pauses it", async () => {
   await moved(async (goal, bench) => {
     expect(lines(goal, bench, "AT ")[0]).toMatch(/^AT phase 1\/2 API/);
     expect(lines(goal, bench, "MOVED")).toEqual([
@@ -126,7 +126,7 @@ test("while a blocker pauses the phase that was moved to, work is elsewhere but 
   });
 });
 
-test("several tasks at once go there too; after that phase is complete, new tasks go to the current one", async () => {
+test("so do several tasks at once, until that phase is complete", async () => {
   await moved(async (goal, bench) => {
     const made = await goal.addTasks({ tasks: [{ title: "q" }, { title: "r" }] });
     expect(made.map(({ phase }) => phase)).toEqual([2, 2]);

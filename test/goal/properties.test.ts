@@ -107,7 +107,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
     );
   });
 
-  test("every movable task is ready, under way, or behind one that is", async () => {
+  test("every movable task is ready, in progress, or behind such a task", async () => {
     const check = async (goal: Goal): Promise<void> => {
       const survey = goal.survey();
       const isUnderWay = [...goal.state.tasks.values()].some(

@@ -53,7 +53,7 @@ test("a verdict on an outdated attempt is rejected", async () => {
   expect(seen).toEqual(["first", "second"]);
 });
 
-test("a run does not continue one that ended while it checked whether that is dead", async () => {
+test("a run does not continue one that ended while it checked whether that run is dead", async () => {
   const data = memoryData();
   const gate = new Gate();
   let reach = (): void => undefined;
@@ -181,7 +181,7 @@ test("an agent that makes progress while a supervisor is about to take its task 
   await claim.progress("still mine");
 });
 
-test("a stale handle does not reject what the latest state allows", async () => {
+test("a stale handle does not reject acts that the latest state allows", async () => {
   const data = memoryData();
   const here = await goalOn(openMemory({ data }));
   const there = await goalOn(openMemory({ data }));

@@ -3,7 +3,7 @@ import type { Goal } from "../../src/goal/index.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
 import { human, supervisor, verifier, worker } from "./bench.ts";
 
-/** One random operation: which, and numbers that pick what it is about from whatever the goal then has. */
+/** One random operation: its kind, and numbers that pick its subject from the goal's current rows. */
 export interface Step {
   readonly what: keyof typeof STEPS;
   readonly a: number;
@@ -128,7 +128,7 @@ const STEPS = {
     goal.describe({ statement: text, verification: b % 2 === 0 ? "self" : "separate" }),
 } satisfies Record<string, (goal: Goal, step: Step) => Promise<unknown>>;
 
-/** Common operations are drawn more often, so that goals get somewhere. */
+/** Common operations are drawn more often, so that goals make progress. */
 const WEIGHTS: Partial<Record<keyof typeof STEPS, number>> = {
   task: 14,
   claimNext: 14,
@@ -152,7 +152,7 @@ export function anySteps(text: fc.Arbitrary<string>, maxLength: number): fc.Arbi
   return fc.array(fc.record({ what, a: number, b: number, text }), { minLength: 20, maxLength, size: "max" });
 }
 
-/** Something to begin with, so that the first steps are not spent on an empty goal. */
+/** Initial content, so that the first steps are not spent on an empty goal. */
 export const BEGINNING = {
   phases: ["one", "two"],
   tasks: [
@@ -165,7 +165,7 @@ export const BEGINNING = {
   ],
 } as const;
 
-/** Refusals are part of the game; anything that is not an error of ours is a bug. */
+/** Rejections are expected. An error that is not a HoldfastError is a bug. */
 export async function take(goal: Goal, step: Step): Promise<string> {
   try {
     await STEPS[step.what](goal, step);

@@ -195,25 +195,22 @@ describe.each(storeSubjects())("bad input on $name", (subject) => {
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  test.each(REFUSED)(
-    "%s is refused, with what is wrong and what to do, and nothing is written",
-    async (...row) => {
-      const [what, attempt, code, names] = row;
-      const before = goal.seq;
-      const error = await attempt(goal).then(
-        () => null,
-        (reason: unknown) => reason,
-      );
-      expect({ what, error }).toMatchObject({
-        what,
-        error: { code, message: expect.stringContaining(names) },
-      });
-      expect((error as { hint: string }).hint.length).toBeGreaterThan(10);
-      await goal.refresh();
-      expect([...goal.state.tasks.values()]).toMatchObject([{ id: "T-001", status: "open" }]);
-      expect(goal.seq).toBe(before);
-    },
-  );
+  test.each(REFUSED)("%s is rejected with the reason and a hint, and nothing is written", async (...row) => {
+    const [what, attempt, code, names] = row;
+    const before = goal.seq;
+    const error = await attempt(goal).then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    expect({ what, error }).toMatchObject({
+      what,
+      error: { code, message: expect.stringContaining(names) },
+    });
+    expect((error as { hint: string }).hint.length).toBeGreaterThan(10);
+    await goal.refresh();
+    expect([...goal.state.tasks.values()]).toMatchObject([{ id: "T-001", status: "open" }]);
+    expect(goal.seq).toBe(before);
+  });
 
   test("a goal is not created by a wrong role or without a statement", async () => {
     const make = (options: object): Promise<unknown> =>

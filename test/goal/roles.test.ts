@@ -139,7 +139,7 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
   afterAll(() => subject.dispose());
 
   test.each(ROLES)(
-    "a %s may do exactly what the table says, and nothing refused is written",
+    "a %s may do exactly what the table says, and a rejected act writes nothing",
     async (role) => {
       for (const [operation, call] of Object.entries(CALLS)) {
         const claimant = role === "verifier" || role === "human" ? by(role, "me") : by("worker", "me");

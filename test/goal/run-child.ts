@@ -1,5 +1,5 @@
-// One run of an agent over a goal, to be killed from outside. Says on stdout where it is; writes to the
-// world's own log, beside the store, whenever it executes a task.
+// One run of an agent over a goal, to be killed from outside. It prints its position on stdout and appends a
+// line to the world's own log, beside the store, whenever it executes a task.
 
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -34,7 +34,7 @@ const agent: TaskAgent = {
     await context.progress("begun");
     await sleep(5);
     await context.finding(`seen-${task.id}`, context.attempt);
-    // The second task fails once by itself, kills or not.
+    // The second task fails once, with or without kills.
     if (task.id === "T-002" && task.failures === 0) throw new Error("flaky");
     return { summary: `did ${task.id}` };
   },

@@ -121,7 +121,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
         if (at.length < 3) throw new Error("again");
       },
     };
-    // It looks again after this long at the latest.
+    // It polls again after this long at the latest.
     skipWaits([250], (ms) => bench.passMs(ms));
     const report = await runWithCheckpoints(agent, goal, { retry: { backoffMs: 1_000 } });
     expect(report.status).toBe("done");
@@ -164,7 +164,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.state.checkpoint).toMatchObject({ kind: "error_occurred", about: "T-001" });
   });
 
-  test("ends when only a person can help, and names the blocker", async () => {
+  test("ends when only a person can continue, and names the blocker", async () => {
     const goal = await open();
     await goal.block({ description: "no credentials", affects: { goal: true } });
     const report = await runWithCheckpoints({ executeTask: async () => undefined }, goal, quick);
@@ -172,7 +172,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(report.text).toContain('blocked B-001: "no credentials"');
   });
 
-  test("stops when asked to, and puts the task back", async () => {
+  test("stops when asked to, and releases the task", async () => {
     const goal = await open();
     const stop = new AbortController();
     const agent: TaskAgent = {
@@ -250,7 +250,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
 
 describe.concurrent("a run that is killed", () => {
   /**
-   * Runs the child until it has said `lines` lines, waits a moment, and kills it. Null lines: lets it end.
+   * Runs the child until it has printed `lines` lines, waits a moment, and kills it. Null lines: lets it end.
    */
   async function runOnce(
     folder: string,

@@ -1,4 +1,4 @@
-// The list of merged event files is only a cache: when it is damaged, the files are read once more.
+// The list of merged event files is only a cache: if it is damaged, the files are read once more.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ test.each([
   "{}",
   '{"own":"x","others":{}}',
   '{"own":[1],"others":[null]}',
-])("%j counts as nothing, and is replaced by what is noted next", async (payload) => {
+])("%j counts as empty, and is replaced by the next entry", async (payload) => {
   const journal = new Journal({ store: await openMemory() });
   const { store, namespace } = journal;
   await (await openGoal(journal, "ship", { statement: "Ship it", by: human })).close();

@@ -37,7 +37,7 @@ const anyTask = fc.record(
   { requiredKeys: ["title"] },
 );
 
-/** Each by itself, with everything asked anew. */
+/** Each task alone, with all lookups repeated. */
 function oneByOne(state: GoalState, inputs: readonly TaskInput[]): string[] {
   const draft = new DraftBatch(state);
   for (const input of inputs) {
@@ -51,7 +51,7 @@ function oneByOne(state: GoalState, inputs: readonly TaskInput[]): string[] {
   return draft.events.map((event) => JSON.stringify(event));
 }
 
-/** The events, or what was refused. */
+/** The events, or the error. */
 function outcome(act: () => Act<unknown> | string[]): string[] {
   try {
     const made = act();
@@ -83,7 +83,7 @@ test("many tasks in one act get the same phases and errors as one after the othe
   expect(Math.min(seen.made, seen.refused)).toBeGreaterThan(10);
 });
 
-/** How many entries of maps are handed out while `act` runs. */
+/** How many map entries are read while `act` runs. */
 function workOf(act: () => unknown): number {
   const { values } = Map.prototype;
   let work = 0;

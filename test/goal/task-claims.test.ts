@@ -79,7 +79,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(await codeOf(zombie.submit())).toBe("LEASE_LOST");
   });
 
-  test("an expired lease that no one took is still valid: the work is kept", async () => {
+  test("an expired lease that no other agent took is still valid: the work is kept", async () => {
     const slow = await goal.claim("T-001", { by: worker });
     await bench.crash(bench.journal);
     expect((await slow.submit()).status).toBe("submitted");
@@ -100,7 +100,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(next.previous).toMatchObject({ ended: "rejected", why: "no tests", note: "it works" });
   });
 
-  test("a retryable failure is ready again, another one waits for a decision", async () => {
+  test("a retryable failure is ready again, any other waits for a decision", async () => {
     await (await goal.claim("T-001", { by: worker })).fail("flaky");
     expect((await goal.next()).tasks.map(({ id }) => id)).toEqual(["T-001", "T-002"]);
     await (await goal.claim("T-001", { by: worker })).fail("broken", { retryable: false });
@@ -118,7 +118,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(goal.runState().failedTasks).toEqual([{ task: "T-001", error: "flaky", retryable: true }]);
   });
 
-  test("a supervisor resets tasks of dead holders; living ones only by force, which fences them", async () => {
+  test("a supervisor resets tasks of dead holders; force also fences living ones", async () => {
     await goal.startSession({ session: "s-1", by: worker });
     const claim = await goal.claim("T-001", { by: worker, session: "s-1" });
     const reset = { task: "T-001", why: "no progress for 30 min", by: supervisor };
@@ -157,7 +157,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(claimed.flat().sort()).toEqual([...goal.state.tasks.keys()].sort());
   });
 
-  test("closing a handle puts its tasks back", async () => {
+  test("closing a handle releases its tasks", async () => {
     await goal.claim("T-001", { by: worker });
     await goal.close();
     expect(goal.task("T-001")).toMatchObject({ status: "open", previous: { ended: "released" } });

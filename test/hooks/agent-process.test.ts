@@ -1,5 +1,4 @@
-// Hooks in surroundings that are not as they should be: what can still be said is said, and nothing wrong is
-// recorded.
+// Hooks in faulty environments: they still report what they can, and record nothing wrong.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
@@ -22,7 +21,7 @@ function contextOf({ out }: Ran): string {
 describe.runIf(process.platform === "linux")(
   "the agent's process is found past the programs that start its hook",
   () => {
-    /** Runs the hook as its child, as a package runner does, and ends with it. */
+    /** Runs the hook as its child, like a package runner, and ends with it. */
     const runner = (cli: string) =>
       `require("node:child_process").execFileSync("sh", ["-c", ${JSON.stringify(`"${process.execPath}" "${cli}" hook claude session-start; true`)}],
       { input: JSON.stringify({ session_id: process.env.SESSION }) });`;
@@ -77,7 +76,7 @@ describe("the briefing reports pulled events that cannot be merged", () => {
     expect(context).toContain('goal="checkout"');
     expect(context).toMatch(/^Events from a pull are not merged yet: .*events/m);
     expect(began.err).toMatch(/^holdfast hook claude session-start: .*events/m);
-    expect(project.log(), "also for whoever looks later").toContain("hook claude session-start: ");
+    expect(project.log(), "later readers see it, too").toContain("hook claude session-start: ");
   });
 });
 

@@ -1,4 +1,4 @@
-// A project with a goal in which agents run hooks, as processes, and what those left.
+// A project with a goal in which agents run hooks as processes, and readers for the results.
 
 import {
   appendFileSync,
@@ -86,12 +86,12 @@ export class HookedProject {
   }
 }
 
-/** A beginning, by a process that lives as long as the test. */
+/** A session start, by a process that lives as long as the test. */
 export function start(more: object = {}): object {
   return { at: Date.now(), type: "start", source: "startup", process: thisProcess(), ...more };
 }
 
-/** Null where the system does not tell. */
+/** Null if the system does not provide it. */
 export function thisProcess(): object | null {
   if (process.platform !== "linux") return null;
   const stat = readFileSync("/proc/self/stat", "utf8");

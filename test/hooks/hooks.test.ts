@@ -63,7 +63,7 @@ const spoolLines = (session: string): { type: string; files?: object[] }[] =>
     .filter(Boolean)
     .map((each) => JSON.parse(each));
 
-/** Moves the time of briefings: a second start within 10 s of one is the same start, however slow processes are. */
+/** Moves the time of briefings back, because a second start within 10 s counts as the same start. */
 function briefedAt(ms: number): void {
   const folder = join(project, ".holdfast/hooks");
   for (const name of readdirSync(folder).filter((each) => each.endsWith(".briefed"))) {
@@ -71,7 +71,7 @@ function briefedAt(ms: number): void {
   }
 }
 
-// A dozen processes one after another, each of which takes seconds on a busy machine.
+// Starts a dozen processes in sequence, each of which takes seconds on a busy machine.
 const LONG = { timeout: 300_000 };
 
 test("a session gets a briefing, records touched files and ends in the goal's history", LONG, async () => {
@@ -160,7 +160,7 @@ test("the next start notices an agent that died without a session-end", async ()
     expect(state.tasks.get("T-001")?.status, "its task is free again").toBe(
       process.platform === "linux" ? "open" : "in_progress",
     );
-    expect(state.files.get("half.ts"), "what it had touched is known").toMatchObject({
+    expect(state.files.get("half.ts"), "the files it had touched are recorded").toMatchObject({
       session: "codex-dead",
     });
   });
@@ -192,7 +192,7 @@ test("Cursor gets one briefing although it also runs the hooks of Claude Code", 
   const contexts = both.filter(({ out }) => out.includes("holdfast-state"));
   expect(both.map(({ code }) => code)).toEqual([0, 0]);
   expect(contexts, "exactly one answers").toHaveLength(1);
-  expect(JSON.parse(both[0].out || "null"), "Cursor always hears JSON").not.toBeNull();
+  expect(JSON.parse(both[0].out || "null"), "Cursor always gets JSON").not.toBeNull();
   await inGoal(({ state }) => expect([...state.history.keys()]).toEqual(["cursor-c1"]));
 });
 
@@ -237,14 +237,14 @@ test("no hook writes to the store, and the briefing previews the pending lines",
     expect(goal.state.history.get("codex-second")).toMatchObject({ status: "active" });
     const lastOf = (text: string) => [...text.matchAll(/^LAST (\S+ \w+)/gm)].map(([, who]) => who).sort();
     const [said, foretold] = [lastOf(goal.briefing({ session: "codex-second" })), lastOf(context)];
-    expect(said, "what was said is what was written").toEqual(foretold);
+    expect(said, "the preview equals the written events").toEqual(foretold);
   });
 });
 
 test("ingestion runs one at a time and is idempotent", async () => {
   await inGoal(() => undefined);
   await hook("claude", "session-start", { session_id: "once", source: "startup" });
-  // With the one that the hook has started they are three.
+  // With the one started by the hook there are three.
   await Promise.all([ingest(), ingest()]);
   const { seq, entry } = await inGoal((goal) => {
     return { seq: goal.seq, entry: goal.state.history.get("claude-once") };
@@ -262,9 +262,9 @@ test("ingestion does not recreate a project that was removed meanwhile", async (
   mkdirSync(hooks);
   writeFileSync(join(hooks, "claude-last.jsonl"), `${JSON.stringify(beginning())}\n`);
   const taking = line.run(["hook", "ingest"], { cwd: project });
-  // It has noted what it is about to write, and waits for the writer.
+  // It has noted the events that it is about to write, and waits for the writer.
   await vi.waitFor(() => expect(existsSync(join(hooks, "claude-last.ingesting"))).toBe(true), 30_000);
-  // Again, if what waits puts a file there meanwhile.
+  // Retries, because the waiting process may create a file meanwhile.
   rmSync(project, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   writer.exec("ROLLBACK");
   await writer.close();
@@ -273,7 +273,7 @@ test("ingestion does not recreate a project that was removed meanwhile", async (
 });
 
 describe("a hook fails open", () => {
-  /** Makes the trouble; what it returns is ended afterwards. */
+  /** Causes the fault. The returned process is ended afterwards. */
   type Trouble = () => Promise<{ env?: Record<string, string>; end?: () => unknown; silent?: true }>;
   const store = () => join(project, ".holdfast/store.db");
   const TROUBLES: Readonly<Record<string, Trouble>> = {
@@ -353,7 +353,7 @@ describe("a hook fails open", () => {
     };
     const sound = await timed("a");
     const { end } = await (TROUBLES["a store that another process keeps locked"] as Trouble)();
-    // A store waits 30 s for a lock, a hook a fraction of its start-up time. One pause of the machine is allowed.
+    // A store waits 30 s for a lock, a hook much less than its start-up time. One machine pause is allowed.
     const limitMs = 5 * sound.tookMs + 5_000;
     let locked = await timed("b");
     if (locked.tookMs > limitMs) locked = await timed("c");

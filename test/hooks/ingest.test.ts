@@ -53,7 +53,7 @@ test("ingestion works for an agent that already runs at a low priority", async (
   const isRoot = process.getuid?.() === 0;
   const nobody = 65_534;
   if (isRoot) {
-    // Root may do what others may not.
+    // Root has rights that other users lack.
     const all = [project.root, ...readdirSync(project.root, { recursive: true, encoding: "utf8" })];
     for (const each of all) chownSync(join(project.root, each.replace(project.root, "")), nobody, nobody);
     chmodSync(project.root, 0o755);
@@ -102,7 +102,7 @@ describe("ingestion killed between the goal's commit and the mark writes each li
     const NODE_OPTIONS = `--require ${kill}`;
     await project.ingest({ env: { ...env, NODE_OPTIONS } });
     expect(existsSync(join(project.folder, "claude-a.ingested")), "the fault fired").toBe(false);
-    // Killed as well, long ago, at a time when each had a name of its own for it.
+    // Files of processes killed long ago, when each process used its own file name.
     const before = join(project.folder, "claude-a.ingested.1.tmp");
     writeFileSync(before, "1");
     utimesSync(before, 1, 1);
@@ -176,9 +176,9 @@ describe("a line belongs to the goal of its session's start", () => {
     await project.hook("claude", "touched", { session_id: "here", ...edit("paid.ts") });
     await project.hook("claude", "touched", { session_id: "there", ...edit("found.ts") }, { cwd: worktree });
     await project.hook("claude", "touched", { session_id: "late", ...edit("found.ts") }, { cwd: worktree });
-    // An agent that looks into another worktree works on its own goal still.
+    // An agent that reads another worktree still works on its own goal.
     await project.hook("claude", "touched", { session_id: "here", ...edit("found.ts") }, { cwd: worktree });
-    // As its surroundings say, whatever is chosen where it runs.
+    // The environment overrides the goal that is chosen in its folder.
     const env = { HOLDFAST_GOAL: "search" };
     const next = await project.hook("codex", "session-start", { session_id: "next" }, { env });
     const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;

@@ -1,4 +1,4 @@
-// A hook that cannot find what it was told to use says so; one in a project without a store says nothing.
+// A hook that cannot find its configured store reports it. A hook in a project without a store is silent.
 
 import { expect, test } from "vitest";
 import type { CommandLine } from "../cli/command-line.ts";

@@ -14,7 +14,7 @@ import {
 import type { Store } from "../../src/store.ts";
 import type { StoreSubject } from "../../src/testing/index.ts";
 
-/** One program on the store, as far as a test can tell: its own handle, its own leases. */
+/** One program on the store, as far as a test can tell, with its own handle and leases. */
 export interface Program {
   readonly holdfast: Holdfast;
   session(id?: string): Promise<Session>;
@@ -34,7 +34,7 @@ export interface Bench {
   dispose(): Promise<void>;
 }
 
-/** Long: a busy machine must not make a program lose its lease by itself. Tests move the store's clock. */
+/** Long, so that a busy machine does not make a program lose its lease. Tests move the store's clock. */
 const LEASE_MS = 60_000;
 
 export async function openBench(subject: StoreSubject): Promise<Bench> {
@@ -116,7 +116,7 @@ export function fatal(
   return { tool: dying, reached };
 }
 
-/** Says one thing after the other; asked for more, it says that it is done. */
+/** Gives its answers in order, and then says that it is done. */
 export function script(...answers: (string | readonly Block[])[]): Model & { asked: number } {
   const model = async () => {
     const answer = answers[model.asked++] ?? "done";

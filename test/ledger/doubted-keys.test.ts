@@ -13,11 +13,11 @@ type Step = (key: string) => unknown;
 
 const HOUR = 3_600_000;
 
-/** It lands; the client repeats by itself, and shows only what its second request came to. */
+/** The charge lands. The client retries by itself and reports only the result of its second request. */
 const looksHarmless: Step = () => {
   throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 };
-/** It lands, and the answer is lost. */
+/** The charge lands, and the answer is lost. */
 const hangsUp: Step = () => {
   throw Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });
 };
@@ -36,7 +36,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  /** One step after the other: null for one that is certainly not sent. */
+  /** One step per charge: null for a charge that is certainly not sent. */
   function charge(steps: (Step | null)[], spec: Spec = {}) {
     return counting({ effects: [] }, "charge", {
       ...spec,
@@ -66,7 +66,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
       expect(new Set(sent).size).toBe(1);
     });
 
-    test("changes after a definite failure, or once a person or verify says that nothing happened", async () => {
+    test("changes after a definite failure, or once a person or verify rules the effect out", async () => {
       const session = await bench.first.session();
       const tool = charge([null], { dedupe });
       await ask(session, tool, "c1");
@@ -136,7 +136,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(new Set(sent).size).toBe(1);
   });
 
-  test("againBecause after it gets the key of the doubted call", async () => {
+  test("againBecause gets the key of the doubted call", async () => {
     const session = await bench.first.session();
     const tool = charge([looksHarmless], { repeatable: true, idempotent: true });
     const again = { usd: 5, againBecause: "the connection was refused" };
@@ -153,7 +153,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     ["presumed", looksHarmless],
     ["interrupted", hangsUp],
   ] as const)(
-    "v1, v2, v1 whose failure was %s, v1: the last goes out as the third did, not as the first",
+    "v1, v2, v1 whose failure was %s, v1: the last is sent with the third's key, not the first's",
     async (_how, fails) => {
       const session = await bench.first.session();
       const tool = charge([answers, answers, fails], { effect: "write", interrupted: "fail" });
@@ -170,7 +170,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     },
   );
 
-  test("idempotent.forMs counts from the first use of the key, by whichever call", async () => {
+  test("idempotent.forMs counts from the first use of the key, by any call", async () => {
     const session = await bench.first.session();
     await session.describe({ ttlMs: null });
     const stop = new AbortController();

@@ -29,7 +29,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
       },
     });
 
-  test("a failure elsewhere between two waves of one message: the vendor gets a new key, and the call fails", async () => {
+  test("after a failure elsewhere between two waves of one message the vendor gets a new key", async () => {
     const charge = declined();
     const other = await bench.first.session("other");
     const slow = counting(world, "slow", {
@@ -47,7 +47,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
     const session = await bench.first.session();
     const { own } = sessionCore(session);
     const other = await bench.first.session("other");
-    // Between the count and the intent there is nothing but the way to the commit.
+    // Only the commit lies between the count and the intent.
     const commit = own.commit.bind(own);
     let before: (() => Promise<unknown>) | null = () => other.call({ tool: declined(), args: { order: 1 } });
     own.commit = async (decide) => {
@@ -140,7 +140,8 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
     const commit = own.commit.bind(own);
     own.commit = async (decide) => {
       const outcome = await commit(decide);
-      // Refused, because the other one holds the key; by the time its outcome is read it has failed.
+      // Rejected, because the other call holds the key. By the time its outcome is read, that call has
+      // failed.
       if (outcome.outcome === "taken") {
         decline();
         await first;

@@ -37,7 +37,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     });
   }
 
-  test("a later attempt that failed for certain does not settle a call whose first attempt may have landed", async () => {
+  test("a definite failure does not settle a call whose first attempt may have landed", async () => {
     const session = await bench.first.session();
     const pay = steps(
       "pay",
@@ -95,7 +95,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     });
   });
 
-  test("a person's answer reaches a handle that was idle when it came", async () => {
+  test("a person's answer reaches a handle that was idle when it arrived", async () => {
     const session = await bench.first.session();
     const pay = counting(world, "pay", { execute: () => Promise.reject(reset()) });
     await session.run({ model: script([callBlock("c1", "pay")]), tools: [pay], prompt: "go" });
@@ -103,7 +103,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect((await session.run({ model: script("ok"), tools: [pay], prompt: "go" })).status).toBe("done");
   });
 
-  test("nothing starts in a session that was cancelled, not even calls that were asked for before", async () => {
+  test("nothing starts in a cancelled session, not even calls requested before", async () => {
     const session = await bench.first.session();
     const cancelling = async () => {
       await (await bench.another()).holdfast.sessions.cancel("alpha", { by: "ann" });
@@ -119,7 +119,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toEqual([]);
   });
 
-  test("an id means one call for good, also after a compaction and in a loop of your own", async () => {
+  test("an id means one call forever, also after a compaction and in a custom loop", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "mail")];
     await session.run({
@@ -137,7 +137,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toEqual(['mail {"to":"ann"}', 'mail {"to":"bob"}', 'mail {"to":"cid"}']);
   });
 
-  test("calls of a message that was never appended are refused", async () => {
+  test("calls of a message that was never appended are rejected", async () => {
     const session = await bench.first.session();
     const blocks = [callBlock("c1", "mail")];
     const message = { id: "m", role: "assistant", createdAt: "2026-01-01T00:00:00Z", blocks } as const;
@@ -211,7 +211,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toHaveLength(2);
   });
 
-  test("nothing comes between a message and the results of its calls", async () => {
+  test("nothing is written between a message and the results of its calls", async () => {
     const session = await bench.first.session();
     const pay = counting(world, "pay", { execute: () => Promise.reject(reset()) });
     await session.run({ model: script([callBlock("c1", "pay")]), tools: [pay], prompt: "go" });
@@ -222,7 +222,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(session.unfinished).not.toBeNull();
   });
 
-  test("a sub-agent that had answered is not asked again when its parent crashed before recording it", async () => {
+  test("a sub-agent that answered is not asked again after its parent's crash", async () => {
     const mail = counting(world, "mail", { dedupe: "call" });
     let reached: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {
@@ -254,7 +254,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(JSON.stringify(resumed.messages)).toContain("sent");
   });
 
-  test("every failure of a global call frees its key, and the vendor gets a key it has not refused", async () => {
+  test("each failure of a global call frees its key, and the vendor gets a new one", async () => {
     const keys: string[] = [];
     const charge = (fails: boolean) =>
       counting(world, "charge", {
@@ -277,7 +277,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(new Set(keys).size).toBe(3);
   });
 
-  test('interrupted: "fail" frees a global key and keeps the vendor key, since nothing was refused', async () => {
+  test('interrupted: "fail" frees a global key and keeps the vendor key', async () => {
     const keys: string[] = [];
     const charge = (fails: boolean) =>
       counting(world, "charge", {
@@ -318,7 +318,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(calls.find((call) => call.id === "c2")).toMatchObject({ status: "completed", result: { value } });
   });
 
-  test("direct writes v1, v2, v1 write three times; an id on record with other arguments is refused", async () => {
+  test("direct writes v1, v2, v1 write three times; reusing an id is rejected", async () => {
     const session = await bench.first.session();
     const write = counting(world, "write", { effect: "write" });
     for (const text of ["v1", "v1", "v2", "v1"]) await session.call({ tool: write, args: { text } });
@@ -330,7 +330,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(() => tool({ ...global, execute: () => 1 })).toThrow(HoldfastError);
   });
 
-  test("an empty reason is no reason: a repeatable tool is not run again", async () => {
+  test("an empty reason counts as no reason: a repeatable tool is not run again", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "mail", { repeatable: true })];
     const model = script(
@@ -341,7 +341,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toHaveLength(1);
   });
 
-  test("a stop between intent and start needs no person: the call never started", async () => {
+  test("a stop between intent and start needs no person, because the call never started", async () => {
     const session = await bench.first.session();
     const stop = new AbortController();
     const tools = [counting(world, "mail")];

@@ -1,4 +1,4 @@
-/** Attempts that outlive their handle, machines that slept, clocks that were set: nothing happens twice. */
+/** Attempts that outlive their handle, machines that slept, clocks that were set: no effect happens twice. */
 
 import { afterEach, expect, test, vi } from "vitest";
 import { Holdfast, Journal, landed, notYet } from "../../src/index.ts";
@@ -52,7 +52,7 @@ test("settleMs counts from the attempt's end, also if the session was reopened m
   await vi.waitFor(() => expect(world.effects).toHaveLength(1));
   await first.close();
   const second = await holdfast.session("a");
-  // It sends its request only now, and hears nothing.
+  // It sends its request only now and gets no answer.
   place.nowMs += 40_000;
   fail(Object.assign(new Error("socket hang up"), { code: "ECONNRESET" }));
   expect(await second.settle([again])).toMatchObject({ open: ["x"] });
@@ -99,7 +99,7 @@ test("an effect that lands while verify's answer is on its way is found, and not
   expect(world.effects).toEqual(["landed late"]);
 });
 
-test("a machine that slept between intent and effect does not start what another has done since", async () => {
+test("a machine that slept before an effect does not repeat it after another machine", async () => {
   const place = makePlace();
   const world: World = { effects: [] };
   const pay = counting(world, "pay", { idempotent: true });
@@ -128,7 +128,7 @@ test("a machine that slept between intent and effect does not start what another
   const call = session.call({ tool: pay, args: {}, id: "x" });
   call.catch(() => undefined);
   await vi.waitFor(() => expect(asleep).not.toBeNull());
-  // The store's clock runs on, the process's own steady clock does not.
+  // The store's clock advances, the process's own monotonic clock does not.
   place.nowMs += HOUR_MS;
   const other = place.program();
   const next = await other.session("a");

@@ -25,7 +25,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  /** Kills the program inside `dying` and gives the next one. */
+  /** Kills the program inside `dying` and returns the next one. */
   async function killInside(
     dying: { tool: Tool; reached: Promise<void> },
     ...others: Tool[]
@@ -84,7 +84,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(result.replayed).toEqual(["c2", "c3"]);
   });
 
-  test("a write is a repeat only while no other effect came after it: v1, v2, v1 writes three times", async () => {
+  test("a write is a repeat only without other effects since: v1, v2, v1 writes three times", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "write", { effect: "write" })];
     const write = (id: string, text: string) => [callBlock(id, "write", { text })];
@@ -93,7 +93,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(world.effects).toEqual(['write {"text":"v1"}', 'write {"text":"v2"}', 'write {"text":"v1"}']);
   });
 
-  test("dedupe per call runs every time; an own key decides what is the same", async () => {
+  test("dedupe per call runs every time; a custom key decides which calls are the same", async () => {
     const session = await bench.first.session();
     const each = counting(world, "each", { dedupe: "call" });
     const order = counting(world, "order", {
@@ -107,7 +107,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(world.effects).toEqual(['each {"a":1}', 'each {"a":1}', 'order {"id":7,"note":"x"}']);
   });
 
-  test("a global key is once ever, over all sessions, and the second session reads the first one's result", async () => {
+  test("a global key runs once over all sessions, and all of them read its result", async () => {
     const charge = counting(world, "charge", { dedupe: "global" });
     const one = await bench.first.session("one");
     const two = await bench.first.session("two");
@@ -256,7 +256,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(JSON.stringify(session.messages)).toContain('{\\"attempt\\":2}');
     });
 
-    test("verify: notYet is asked again, and only a tool with settleMs is retried by itself, after them", async () => {
+    test("verify: notYet is asked again, and only a tool with settleMs runs again", async () => {
       const asked: number[] = [];
       const spec = {
         settleMs: 60_000,
@@ -322,7 +322,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(waited).toEqual([400, 1_600]);
     });
 
-    test("an idempotent tool is repeated with the same key, but only as long as the vendor remembers it", async () => {
+    test("an idempotent tool is repeated only as long as the vendor remembers the key", async () => {
       const spec = { idempotent: { forMs: 60_000 } };
       const next = await killInside(fatal(world, "pay", spec));
       const tools = [counting(world, "pay", spec)];
@@ -386,7 +386,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(world.effects).toHaveLength(1);
     });
 
-    test("the model is not asked again for a message that is on record, and reads run again", async () => {
+    test("the model is not asked again for a recorded message, and reads run again", async () => {
       const looked: string[] = [];
       const look = counting(world, "look", { effect: "read", execute: () => looked.push("look") });
       const next = await killInside(fatal(world, "pay", { verify: () => landed("ok") }), look);
@@ -452,7 +452,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(world.effects).toHaveLength(2);
     });
 
-    test("failed: the agent is told", async () => {
+    test("failed: the agent gets the failure", async () => {
       const program = await waiting();
       await program.holdfast.calls.resolve("c1", { outcome: "failed", by: "ann", why: "bank says no" });
       const session = await program.session();
@@ -461,7 +461,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(world.effects).toHaveLength(1);
     });
 
-    test("a call that waits for nobody cannot be answered", async () => {
+    test("a call that does not wait for a person cannot be resolved", async () => {
       const program = await waiting();
       const answer = { outcome: "failed", by: "ann", why: "-" } as const;
       await program.holdfast.calls.resolve("c1", answer);
@@ -475,7 +475,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     });
   });
 
-  test("a zombie cannot settle a call: it writes nothing but a late result, and starts no further effect", async () => {
+  test("a zombie cannot settle a call: it may only record a late result", async () => {
     let answer: (value: string) => void = () => undefined;
     let reached: () => void = () => undefined;
     const inside = new Promise<void>((resolve) => {
@@ -517,7 +517,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(world.effects).toEqual(byTheOther);
   });
 
-  test("a timed-out attempt that still runs here blocks the next one, and its own answer settles it", async () => {
+  test("a timed-out attempt that still runs blocks the next one, and its answer settles it", async () => {
     const session = await bench.first.session();
     let answer: (value: string) => void = () => undefined;
     const slow = counting(world, "slow", {
@@ -546,7 +546,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(world.effects).toEqual(["slow"]);
   });
 
-  test("only what starts now is issued: a crash in the first wave leaves the rest of the message unissued", async () => {
+  test("a crash in the first wave leaves the later calls unissued", async () => {
     const dying = fatal(world, "one");
     const session = await bench.first.session();
     const blocks = [callBlock("c1", "one"), callBlock("c2", "two"), callBlock("c3", "three")];
@@ -568,7 +568,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect((await bench.first.holdfast.getArtifact(result.artifact)).length).toBe(300_002);
   });
 
-  test("a repeatable tool runs again when its model says why", async () => {
+  test("a repeatable tool runs again if its model gives a reason", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "mail", { repeatable: true })];
     const model = script(
@@ -580,7 +580,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(world.effects).toEqual(['mail {"to":"a"}', 'mail {"to":"a"}']);
   });
 
-  test("a fork refuses effects until they are switched on, and finds the calls that it inherited", async () => {
+  test("a fork rejects effects until they are switched on, and finds inherited calls", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "mail")];
     await session.run({ model: script([callBlock("1", "mail", { n: 1 })]), tools, prompt: "go" });

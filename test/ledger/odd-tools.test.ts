@@ -21,7 +21,7 @@ import { callBlock, counting, script, type World } from "./bench.ts";
 let world: World;
 let warnings: unknown[];
 let holdfast: Holdfast;
-/** How many of the next requests of a kind the store answers with an error that passes. */
+/** How many of the next requests of each kind the store answers with a transient error. */
 let failing: { put: number; append: number };
 
 beforeEach(() => {
@@ -80,7 +80,7 @@ describe.each(BAD_IDS)("an id with %s", (_what, id) => {
     expect((await session.run({ model: script("fine"), prompt: "go" })).status).toBe("done");
   });
 
-  test("that is recorded already does not keep the call from being settled", async () => {
+  test("that is already recorded does not keep the call from being settled", async () => {
     const first = await holdfast.session("a");
     await plant(first, id);
     await first.close();
@@ -106,7 +106,7 @@ async function plant(session: Session, callId: string, args: Json = {}): Promise
   await sessionCore(session).own.write(() => ({ events: [draft], result: undefined }));
 }
 
-describe("an effect that landed is recorded as completed, whatever it returned", () => {
+describe("an effect that landed is recorded as completed, whatever the tool returned", () => {
   const strict = () =>
     new Proxy(
       { id: 1 },
@@ -136,7 +136,7 @@ describe("an effect that landed is recorded as completed, whatever it returned",
   });
 });
 
-describe("an error is recorded, whatever it is", () => {
+describe("any thrown value is recorded as an error", () => {
   const thrown: readonly [string, "failed" | "waiting", () => unknown][] = [
     ["a name that is an object", "failed", () => Object.assign(refused(), { name: { kind: "x" } })],
     ["a name that is null", "failed", () => Object.assign(refused(), { name: null })],
@@ -195,7 +195,7 @@ describe("an error is recorded, whatever it is", () => {
   });
 
   test.each([undefined, 7, null])(
-    "a verify that is unsure for the reason %s puts it before a person",
+    "a verify that is unsure for the reason %s makes the call wait for a person",
     async (why) => {
       const session = await holdfast.session("a");
       const pay = counting(world, "pay", {
@@ -301,7 +301,7 @@ test("a progress display that throws stops nothing, and is reported", async () =
   expect(warnings).toMatchObject(seen.map((about) => ({ ...epipe, about })));
 });
 
-test("so does one of session.calls", async () => {
+test("so does a display of session.calls", async () => {
   const session = await holdfast.session("a");
   const message = await session.append({ role: "assistant", blocks: [callBlock("c1", "pay")] });
   const on = () => fail("EPIPE");
@@ -334,7 +334,7 @@ describe("input on which a tool's functions throw is invalid input", () => {
     expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "failed", settledBy: "input" }]);
   });
 
-  test("a call that was started with it before waits for a person", async () => {
+  test("a call that started with it before waits for a person", async () => {
     const first = await holdfast.session("a");
     await plant(first, "c1", { body: "{not json" });
     await first.close();
@@ -354,7 +354,7 @@ describe("input on which a tool's functions throw is invalid input", () => {
 });
 
 test.each([undefined, "", 7, null])(
-  "a dedupe key that is %s is refused: it would make all calls one",
+  "a dedupe key that is %s is rejected, because it would make all calls one",
   async (given) => {
     const session = await holdfast.session("a");
     const mail = counting(world, "mail", { dedupe: { scope: "session", key: () => given as string } });
@@ -369,7 +369,7 @@ test.each([undefined, "", 7, null])(
   },
 );
 
-test("a fork that refuses an effect says so on its progress display", async () => {
+test("a fork that rejects an effect reports it to the progress display", async () => {
   const session = await holdfast.session("a");
   await session.checkpoint();
   await session.fork("b");

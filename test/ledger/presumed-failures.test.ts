@@ -1,4 +1,4 @@
-/** Errors that look as if nothing had happened, although something had. */
+/** Errors that look as if nothing had happened, although the effect landed. */
 
 import { afterEach, expect, test, vi } from "vitest";
 import { Holdfast, Journal, landed, never, notYet, type ToolSpec, unsure } from "../../src/index.ts";
@@ -17,7 +17,7 @@ interface Vendor extends World {
   readonly charged: Set<string>;
 }
 
-/** Charges, and then fails with what a second request came to. */
+/** Charges, and then fails with the error of a second request. */
 function charge(vendor: Vendor, error: object, spec: Partial<ToolSpec<Record<string, unknown>, unknown>>) {
   return counting(vendor, "charge", {
     ...spec,
@@ -57,20 +57,20 @@ test.each([REFUSED, NOT_FOUND])("definite: false has the last word (%j)", async 
   expect(vendor.effects).toHaveLength(1);
 });
 
-test("undefined from definite leaves it to the error's shape", async () => {
+test("undefined from definite leaves the decision to the error's shape", async () => {
   const vendor = newVendor();
   const { result } = await run(vendor, NOT_FOUND, { definite: () => undefined });
   expect(result.status).toBe("done");
   expect(vendor.charged.size).toBe(1);
 });
 
-test("verify is asked first, and what landed is completed", async () => {
+test("verify is asked first, and a landed effect is completed", async () => {
   const vendor = newVendor();
   const verify = vi.fn(() => landed("charged after all"));
   const { result } = await run(vendor, NOT_FOUND, { verify });
   expect(result.status).toBe("done");
   expect(verify).toHaveBeenCalledTimes(1);
-  // The second call is the same, and finished.
+  // The second call is the same and is finished.
   expect(vendor.effects).toHaveLength(1);
 });
 

@@ -24,7 +24,7 @@ test("an attempt of the removed session does not count for the new one", async (
     holdfast.journal.leases.stop();
     nowMs += 10 * LEASE_MS;
   };
-  // It only seems to be dead: its attempt goes on.
+  // The program only seems dead: its attempt continues.
   const slow = program();
   await die(slow);
   const other = program();

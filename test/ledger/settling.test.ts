@@ -63,7 +63,7 @@ describe.each(storeSubjects())("settling a call again on $name", (subject) => {
     expect(world.effects).toHaveLength(1);
   });
 
-  describe("with a verify that wants to be asked later", () => {
+  describe("with a verify that answers notYet", () => {
     const slow = { settleMs: 10_600, verify: () => notYet({ againInMs: 10_500 }) };
     const look = async (program: Program): Promise<string[]> => {
       const session = await program.session();
@@ -77,7 +77,7 @@ describe.each(storeSubjects())("settling a call again on $name", (subject) => {
       expect(await look(next)).toEqual([]);
       bench.passMs(10_600);
       expect(await look(next)).toEqual(["c1"]);
-      expect(world.effects, "nothing came of the first in all that time").toHaveLength(2);
+      expect(world.effects, "the first attempt had no effect in all that time").toHaveLength(2);
     });
 
     test("restarts settleMs if another owner came in between", async () => {
@@ -97,8 +97,8 @@ describe.each(storeSubjects())("settling a call again on $name", (subject) => {
       verify: () => notYet({ againInMs: 45_000 }),
     });
     /**
-     * One program after the other, each so long after the last, until a person is asked. Returns for how
-     * long.
+     * Starts one program after another, each this long after the last, until a person is asked. Returns the
+     * total time.
      */
     async function looks(first: Program, settle: object, passMs: () => void): Promise<number> {
       let program = first;
@@ -136,7 +136,7 @@ describe.each(storeSubjects())("settling a call again on $name", (subject) => {
   });
 
   test.each([{ patienceMs: 250 }, { deadlineMs: 250 }])(
-    "is not waited for any longer than a run may, however often its tool wants to be asked: %j",
+    "does not wait longer than a run may, however often its tool asks for more time: %j",
     async (limit) => {
       let asked = 0;
       const verify = () => {

@@ -1,6 +1,7 @@
 /**
- * What a hook and `holdfast status` load before they do anything, in the package as it is published: an agent waits for it at
- * every tool use. One import too many in the wrong module, and half of the program comes along without a test noticing.
+ * Checks how much a hook and `holdfast status` of the published package load before they act. An agent waits
+ * for that at every tool use. One wrong import could load half of the program, and no other test would
+ * notice.
  *
  *     node cold-start.mjs <folder of the package>
  */
@@ -10,7 +11,7 @@ import { join } from "node:path";
 
 const [, , home = "."] = process.argv;
 
-/** From the door by what is imported on the way, and how many bytes may have been loaded at its end. */
+/** The path of imports from the entry point, and how many bytes may be loaded at its end. */
 const WAYS = [
   { name: "hook touched", by: ["hooks"], most: 46_000 },
   { name: "hook session-start", by: ["hooks", "briefing"], most: 276_000 },
@@ -21,7 +22,7 @@ const textOf = (file) => readFileSync(join(home, "dist", file), "utf8");
 const importedBy = (text) =>
   [...text.matchAll(/^(?:import|export)\b[^"';]*["']([^"']+)["'];$/gm)].map(([, name]) => name);
 
-/** Adds the file, and what it imports at once. */
+/** Adds the file and its static imports. */
 function load(file, loaded) {
   if (loaded.has(file)) return;
   const text = textOf(file);
@@ -32,7 +33,7 @@ function load(file, loaded) {
   }
 }
 
-/** The file that something loaded imports when needed. */
+/** The file that a loaded file imports lazily. */
 function lazily(stem, loaded) {
   for (const text of loaded.values()) {
     const found = new RegExp(`import\\("\\./(${stem}-[\\w-]{8}\\.js)"\\)`).exec(text);

@@ -1,5 +1,5 @@
-// A program of a user, checked against the packed package with declarations and all: where one of them is missing, its types
-// are `any`, and what must not compile does.
+// A user's program, compiled against the packed package and its declarations. If a declaration is missing,
+// its types are `any`, and code that must not compile does.
 
 import { HoldfastError, isHoldfastError, type Json, open, tool } from "holdfast";
 import { storeSuite } from "holdfast/testing";

@@ -53,7 +53,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     bench.passMs(5_000);
     const opened = () => holdfast.session("alpha", { ifHeld: "throw" });
     await expect(opened()).rejects.toMatchObject({ code: "STATE_STALE" });
-    await expect(opened(), "nobody holds it").rejects.toMatchObject({ code: "STATE_STALE" });
+    await expect(opened(), "no process holds it").rejects.toMatchObject({ code: "STATE_STALE" });
     expect((await holdfast.superviseOnce()).crashed).toEqual(["alpha"]);
   });
 

@@ -73,7 +73,7 @@ describe("a run from within a run of the same session", () => {
   test.each(["tool", "model", "listener"] as const)("is rejected from a %s", async (where) => {
     let refused: unknown;
     const inner = async (): Promise<void> => {
-      // Not in the first turn: what a tool does later is still done by that tool.
+      // Not in the first turn: an act that a tool starts later still belongs to that tool.
       await Promise.resolve();
       refused = await session
         .run({ model: script("never"), prompt: "inner" })
@@ -171,7 +171,7 @@ describe("usage that is not an amount", () => {
 
 describe("a prompt from outside", () => {
   test.each([42, undefined, null, { text: "x" }])(
-    "is refused when its text is %o, and nothing is stuck",
+    "is rejected when its text is %o, and nothing hangs",
     async (text) => {
       const prompted = holdfast.sessions.prompt("s", { text: text as never }, { by: "web" });
       await expect(prompted).rejects.toMatchObject({ code: "INPUT_INVALID" });

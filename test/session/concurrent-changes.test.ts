@@ -12,7 +12,7 @@ function world(): World {
   return { effects: [] };
 }
 
-test("a prompt is not lost if the blocking call is resolved while the run looks at it", async () => {
+test("a prompt is not lost if the blocking call is resolved while the run checks it", async () => {
   const store = openMemory();
   const holdfast = new Holdfast(new Journal({ store }));
   const session = await holdfast.session("alpha");
@@ -31,7 +31,7 @@ test("a prompt is not lost if the blocking call is resolved while the run looks 
   const first = await session.run({ model, tools: [slow], prompt: "first", signal: stop.signal, on });
   expect(first.status).toBe("paused");
 
-  // Its patience with the call ends, and right after that the call does.
+  // The run stops waiting for the call, and right after that the call ends.
   const second = session.run({
     model,
     tools: [slow],
@@ -148,9 +148,7 @@ test("no results are appended for a message that was compacted away", async () =
   expect(asked).toEqual([["user"], ["user"]]);
 });
 
-/**
- * Wraps the store: right after a write that contains `what`, another program acts first.
- */
+/** Wraps the store: right after a write that contains `what`, another program acts first. */
 function outside(what: string, act: (holdfast: Holdfast) => Promise<unknown>) {
   const data = memoryData();
   const other = new Holdfast(new Journal({ store: openMemory({ data }) }));

@@ -16,7 +16,7 @@ function isFrozenThrough(value: unknown): boolean {
   return Object.isFrozen(value) && Object.values(value).every(isFrozenThrough);
 }
 
-/** Everything passes through JSON, so that nothing in memory is what its caller gave. */
+/** Everything passes through JSON, so that nothing in memory is an object of the caller. */
 const plain: PayloadCodec = { name: "plain", encode: (text) => text, decode: (payload) => String(payload) };
 
 describe("a session that was read from the store", () => {

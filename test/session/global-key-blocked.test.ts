@@ -5,7 +5,7 @@ import { sqliteForTest } from "../stores/conformance/sqlite-subject.ts";
 describe.each([sqliteForTest()])("on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("a run that waits for another session's call names it, and continues once that has an outcome", async () => {
+  test("a run that waits for another session's call names it and continues after it", async () => {
     const bench = await openBench(subject);
     const world = { effects: [] };
     const dead = counting(world, "pay", {

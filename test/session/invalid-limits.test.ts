@@ -67,7 +67,7 @@ test("an answer with text and blocks keeps both", async () => {
 });
 
 test.each([["a text"], [{}], [null], [undefined]])(
-  "an answer that is none (%j) is refused in words",
+  "an invalid answer (%j) is rejected with a message",
   async (message) => {
     const run = session.run({ model: async () => ({ message }) as never, prompt: "go" });
     await expect(run).rejects.toMatchObject({ code: "INPUT_INVALID", message: /^the model returned/ });

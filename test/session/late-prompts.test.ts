@@ -9,9 +9,7 @@ import { storeSubjects } from "../subjects.ts";
 const words = ({ messages }: { messages: readonly Message[] }): string[] =>
   messages.map((each) => `${each.role}: ${messageText(each)}`);
 
-/**
- * A model that is interrupted by its user while it answers for the first time; it keeps what it was asked.
- */
+/** A model whose user interrupts it during its first answer. It keeps the requests that it got. */
 function interrupted(session: Session, answer: object) {
   const asked: string[][] = [];
   const model = async (request: { messages: readonly Message[] }) => {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { sessionKind } from "../../src/model/session/index.ts";
 
-/** Few of them, so that most are met again; in order and not, with a space, and the empty one. */
+/** Few ids, so that most repeat: in order and out of order, with a space, and empty. */
 const id = fc.oneof(
   fc.integer({ min: 0, max: 30 }).map((number) => `m-${String(number).padStart(3, "0")}`),
   fc.constantFrom("", " ", "a b", "a", "b", "é", "\uffff", "😀", "m-", "z"),
@@ -13,7 +13,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ act: fc.constant("snapshot" as const), id }) },
 );
 
-test("message ids are known in any order, also after a snapshot", () => {
+test("message ids are recognised in any order, also after a snapshot", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const model = new Set<string>();

@@ -132,7 +132,7 @@ test.each([
 
 test("an empty HOLDFAST_STORE names nothing", async () => {
   vi.stubEnv("HOLDFAST_STORE", "");
-  // On such a platform the default is refused, so that this test makes no store in the project.
+  // The default is rejected on such a platform, so that this test creates no store in the project.
   vi.stubEnv("VERCEL", "1");
   await expect(open()).rejects.toMatchObject({ code: "STORE_NOT_DURABLE" });
 });

@@ -16,7 +16,7 @@ function said(role: "user" | "assistant", text: string): Message {
 const words = ({ messages }: { messages: readonly Message[] }): string[] =>
   messages.map((each) => `${each.role}: ${messageText(each)}`);
 
-/** Does something while it is asked for the first time, and answers; asked again, it dies. */
+/** A model that acts during its first question and answers. It throws if it is asked again. */
 function dyingAfter(during: () => Promise<unknown>): { model: Model; died: Promise<void> } {
   let asked = 0;
   let die = (): void => undefined;
@@ -64,7 +64,7 @@ describe.each([sqliteForTest()])("on $name", (subject) => {
   test.each([
     ["behind the model's own words", [said("assistant", "all is well")]],
     ["with everything else", []],
-  ])("a prompt that was compacted away %s is put again and answered", (_, left) =>
+  ])("a prompt that was compacted away %s is appended again and answered", (_, left) =>
     withSession(async (session) => {
       await session.run({ model: script(), prompt: pay, maxTurns: 0 });
       await session.compact(left);
@@ -97,7 +97,7 @@ describe.each([sqliteForTest()])("on $name", (subject) => {
       expect(await session.run({ model: script(), prompt: pay })).toMatchObject({ text: "paid" });
     }));
 
-  test("a prompt that arrived while the model worked is not answered by that answer, also after a compaction", () =>
+  test("a prompt that arrived during an answer is not answered by it, also after a compaction", () =>
     withSession(async (session) => {
       const stop = { id: "stop", text: "stop" };
       let asked = 0;

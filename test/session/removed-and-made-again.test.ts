@@ -13,7 +13,7 @@ function program(data: MemoryData, store: Store = openMemory({ data })): Holdfas
   return new Holdfast(new Journal({ store, leaseMs: LEASE_MS }));
 }
 
-/** The same store, on which something else happens right before the first write to a stream. */
+/** The same store, with an act right before the first write to a stream. */
 function before(data: MemoryData, stream: string, act: () => Promise<unknown>): Store {
   let isFirst = true;
   return altered(openMemory({ data }), {

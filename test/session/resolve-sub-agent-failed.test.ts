@@ -1,4 +1,4 @@
-/** A person resolves a sub-agent's call as failed: nothing of it may happen afterwards. */
+/** A person resolves a sub-agent's call as failed: none of its effects may happen afterwards. */
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -18,7 +18,7 @@ import { storeSubjects } from "../subjects.ts";
 const ann = { by: "ann", why: "the books show nothing" };
 const same = { idempotent: true } as const;
 
-/** A sub-agent that has one call made: of a tool, or of a sub-agent below it. */
+/** A sub-agent that makes one call: of a tool, or of a sub-agent below it. */
 function asking(name: string, id: string, below: Tool): Tool {
   const run = { model: script([callBlock(id, below.name)], "paid"), tools: [below], prompt: "go" };
   const spec = { name, description: name, input: z.looseObject({}) };
@@ -70,7 +70,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const { sessions } = await next.holdfast.sessions.list({ status: "cancelled" });
     expect(sessions.map(({ id }) => id)).toEqual([expect.stringMatching(/^sub-/)]);
     await sweep();
-    expect(world.effects, "that of the process that died").toHaveLength(1);
+    expect(world.effects, "the charge of the process that died").toHaveLength(1);
   });
 
   test("a granted retry below it does not start any more", async () => {
@@ -104,7 +104,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
 
   test("a supervisor starts nothing for a settled call: it verifies, or a person decides", async () => {
     await killInside(pay);
-    // A program in which that tool is no sub-agent any more, and can tell.
+    // A program in which that tool is no longer a sub-agent and can verify.
     const session = await next.session();
     await session.settle([counting(world, "pay", { verify: () => landed("paid") })]);
     await session.close();

@@ -18,7 +18,7 @@ import { storeSubjects } from "../subjects.ts";
 const ann = { by: "ann", why: "the books show it" };
 
 /**
- * A sub-agent that has one call made: of a tool, or of a sub-agent below it. Each question to its model costs
+ * A sub-agent that makes one call: of a tool, or of a sub-agent below it. Each question to its model costs
  * 0.01.
  */
 function asking(name: string, id: string, below: Tool, budget: Amounts): Tool {
@@ -67,7 +67,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
       (await next.holdfast.sessions.list()).sessions.map(({ id, status }) => [id.slice(0, 4), status]),
     );
 
-  test("landed is rejected while a call of the sub-agent is in doubt, with the commands to run first", async () => {
+  test("landed is rejected while a sub-agent's call is in doubt, with the commands to run", async () => {
     await killInside(pay, { usd: 2 });
     await expect(say("p1", "landed")).rejects.toMatchObject({
       code: "SESSION_HAS_OPEN_CALLS",
@@ -81,7 +81,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
   });
 
   test.each(["landed", "failed"] as const)(
-    "when none is, that it %s ends the sub-agent and costs what it spent",
+    "without calls in doubt, %s ends the sub-agent and costs what it spent",
     async (outcome) => {
       await killInside(pay, { usd: 2 });
       await say("c1", "landed");
@@ -105,12 +105,12 @@ describe.each(storeSubjects())("on $name", (subject) => {
     await killInside(payDeep, { usd: 2 });
     await expect(say("p1", "landed")).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
     await say("c1", "landed");
-    // Tried again, by a person's word, it is in doubt no more; its sub-agent has still spent something.
+    // After a person's retry the call is no longer in doubt, but its sub-agent has still spent money.
     await say("m1", "retry");
     await say("p1", "landed");
     expect(await budget()).toMatchObject({ spent: { usd: 0.03 }, reserved: {} });
     const { sessions } = await next.holdfast.sessions.list({ status: "cancelled" });
-    expect(sessions, "both of them").toHaveLength(2);
+    expect(sessions, "both sub-agents").toHaveLength(2);
   });
 
   test("a finished sub-agent keeps its answer and stays completed", async () => {
@@ -147,12 +147,12 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const session = await next.session();
     const waiting = await goOn(session);
     expect(waiting).toMatchObject({ status: "waiting", waiting: [{ callId: "p1", person: true }] });
-    expect(world.effects, "that of the process that died").toHaveLength(1);
+    expect(world.effects, "the charge of the process that died").toHaveLength(1);
     await expect(say("p1", "failed")).rejects.toThrow();
     await say("c1", "landed");
     expect(await goOn(session)).toMatchObject({ status: "done", waiting: [] });
     expect(world.effects).toHaveLength(1);
-    // Two questions of its own, two of the sub-agent, and none of what was set aside.
+    // Two questions of its own, two of the sub-agent, and nothing of the reservation.
     expect(session.budget).toMatchObject({ spent: { usd: 0.04 }, reserved: {} });
     const [call] = (await next.holdfast.sessions.get("alpha")).calls;
     expect(call).toMatchObject({ id: "p1", status: "completed", result: { value: { text: "paid" } } });

@@ -68,7 +68,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(rows.map(({ facets }) => [facets.title, facets.status])).toEqual([["session alpha", "wanted"]]);
   });
 
-  test("a second answer is told who gave the first, also with only a call id", async () => {
+  test("a second answer names the author of the first, also with only a call id", async () => {
     const { calls } = (await bench.afterCrash()).holdfast;
     await calls.resolve("c1", { outcome: "landed", ...ann });
     for (const named of ["c1", { session: "alpha", callId: "c1" }]) {

@@ -1,4 +1,4 @@
-/** A run that has not noticed yet that another process has taken over. */
+/** A run that has not yet noticed that another process has taken over. */
 
 import { expect, test } from "vitest";
 import { Holdfast, Journal } from "../../src/index.ts";
@@ -12,7 +12,7 @@ const LEASE_MS = 150;
 /** The lease of the new owner, which keeps it however slow the machine is. */
 const LONG_LEASE_MS = 60_000;
 
-/** It has finished its first turn, looks for news from outside, and stands still before it has read them. */
+/** It has finished its first turn, polls for external events, and stops before it has read them. */
 async function standingStill(world: { readonly effects: string[] }) {
   const memory = openMemory();
   const reads = new Gate();
@@ -58,7 +58,7 @@ test("does not return the answer to the new owner's prompt", async () => {
   await expect(ended).rejects.toMatchObject({ code: "LEASE_LOST" });
 });
 
-/** A handle whose process does not renew its lease any more, and how another one goes on instead. */
+/** A handle whose process no longer renews its lease, and another process that takes over. */
 async function takenOver() {
   const store = openMemory();
   const journal = new Journal({ store, leaseMs: LEASE_MS });

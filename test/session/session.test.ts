@@ -76,7 +76,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(used.resumed).not.toBeNull();
     });
 
-    test("status: completed, active again by a run, failed; a cancelled session has to be reopened", async () => {
+    test("a run makes an ended session active again, but a cancelled one must be reopened", async () => {
       const session = await bench.first.session();
       await session.complete("done");
       expect(session.status).toBe("completed");
@@ -103,7 +103,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
   });
 
   describe("the loop", () => {
-    test("a crash inside the model call resumes in the same turn, and the prompt is not appended twice", async () => {
+    test("a crash inside the model call resumes in the same turn with one prompt", async () => {
       const session = await bench.first.session();
       let reached: () => void = () => undefined;
       const inside = new Promise<void>((resolve) => {
@@ -179,7 +179,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(session.versions.length).toBeGreaterThan(1);
     });
 
-    test("a budget stops before it is overspent, survives a restart, and can be raised from outside", async () => {
+    test("a budget stops the run in time, survives a restart, and can be raised", async () => {
       const session = await bench.first.session();
       const model: Model = async () => ({
         message: { blocks: [callBlock(String(Math.random()), "a", { r: Math.random() })] },
@@ -275,7 +275,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
   });
 
   describe("events from outside while a process holds it", () => {
-    /** How long it took until the run was over. */
+    /** The time until the run ended. */
     async function cancelled(id: string, other: Program): Promise<number> {
       const session = await bench.first.holdfast.session(id);
       let aborted = false;
@@ -307,7 +307,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
 
     test("a cancellation stops the run and aborts the tool, within a second", async () => {
       const other = await bench.another();
-      // A machine that stands still for a while does so now and then, not every time.
+      // A machine pauses now and then, but not every time.
       let tookMs = Number.POSITIVE_INFINITY;
       for (let turn = 0; turn < 5 && tookMs >= 1_000; turn++)
         tookMs = Math.min(tookMs, await cancelled(`alpha-${turn}`, other));
@@ -366,7 +366,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(JSON.stringify(resumed.messages)).toContain("written anyway");
     });
 
-    test("it spends its parent's budget, once", async () => {
+    test("a sub-agent spends its parent's budget, once", async () => {
       const session = await bench.first.session();
       const tools = [research([], script("short"))];
       const model = script([callBlock("r1", "research", { topic: "tides" })], "end");
@@ -374,7 +374,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(session.budget).toEqual({ spent: { usd: 0.03, turns: 3 }, limit: { usd: 1 }, reserved: {} });
     });
 
-    test("while it waits for a person, so does its parent; the answer lets both continue", async () => {
+    test("a parent waits for a person with its sub-agent; the answer continues both", async () => {
       const session = await bench.first.session();
       const pay = counting(world, "pay", { execute: () => Promise.reject(new Error("reset")) });
       const inner = script([callBlock("p1", "pay")], "bought");
@@ -389,7 +389,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect((await session.run({ model: script("end"), tools, prompt: "go" })).text).toBe("end");
     });
 
-    test("cancelling the parent cancels it too", async () => {
+    test("cancelling the parent cancels its sub-agent, too", async () => {
       const dying = fatal(world, "pay");
       const session = await bench.first.session();
       const tools = [research([dying.tool], script([callBlock("p1", "pay")]))];
@@ -406,7 +406,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
     });
   });
 
-  describe("an own loop", () => {
+  describe("a custom loop", () => {
     test("has the same guarantees: append is once per id, calls resume where they were", async () => {
       const session = await bench.first.session();
       const tools = [counting(world, "mail")];
@@ -427,7 +427,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(world.effects).toHaveLength(1);
     });
 
-    test("a single call is the same call when it is made again", async () => {
+    test("a single call that is made again is the same call", async () => {
       const session = await bench.first.session();
       const mail = counting(world, "mail", { execute: () => ({ id: world.effects.push("mail") }) });
       const first = await session.call({ tool: mail, args: { to: "a" } });

@@ -1,4 +1,4 @@
-/** The next attempt of a sub-agent continues with what an earlier one has done. */
+/** The next attempt of a sub-agent continues with the work of an earlier one. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { anything } from "../../bench/schema.ts";
@@ -29,12 +29,12 @@ beforeEach(async () => {
 });
 afterEach(() => holdfast.close());
 
-/** A tool that is an agent, for those who do not care what it is given. */
+/** A tool that is an agent, for tests that do not care about its input. */
 function subAgent(spec: Pick<AgentToolSpec<unknown>, "name" | "run" | "budget">): Tool {
   return agentTool({ description: "", input: anything, ...spec }) as unknown as Tool;
 }
 
-/** Charges, breaks once with `error`, and says that it has paid. */
+/** Charges, throws `error` once, and says that it has paid. */
 function payer(error: () => Promise<Error> | Error): Model {
   let isBroken = false;
   return async ({ messages }) => {
@@ -61,7 +61,7 @@ const stubborn =
 
 describe("a sub-agent that has charged", () => {
   test.each([{ status: 400 }, { status: 401 }, { status: 429 }, { code: "ECONNREFUSED" }])(
-    "is taken up again when its model refuses it with %j",
+    "is resumed when its model rejects the request with %j",
     async (look) => {
       const model = payer(() => Object.assign(new Error("no"), look));
       const pay = subAgent({
@@ -75,7 +75,7 @@ describe("a sub-agent that has charged", () => {
     },
   );
 
-  test("has not failed for certain when its budget is gone", async () => {
+  test("has not definitely failed when its budget is spent", async () => {
     let seen = (): void => undefined;
     const other = new Promise<void>((resolve) => {
       seen = resolve;
@@ -86,7 +86,7 @@ describe("a sub-agent that has charged", () => {
       budget: { usd: 1 },
       run: (_args, child) => child.run({ model, tools: [charge], prompt: "pay" }),
     });
-    // Costs more than it was given: what a model call costs is known only afterwards.
+    // Costs more than its budget: the cost of a model call is known only afterwards.
     const look = subAgent({
       name: "look",
       budget: { usd: 0.2 },
@@ -110,7 +110,7 @@ describe("a sub-agent that has charged", () => {
 });
 
 describe("the run of a sub-agent that broke", () => {
-  /** Plans, and does it when told to. */
+  /** Plans first, and acts on request. */
   const planner: Model = async ({ messages }) => {
     const last = messages.at(-1);
     const isTold = last?.role === "user" && JSON.stringify(last.blocks).includes("do it");
@@ -118,7 +118,7 @@ describe("the run of a sub-agent that broke", () => {
     return { message: { text: last?.role === "tool" ? "charged" : "I would charge" } };
   };
 
-  test("runs again to its end, and asks nothing that was answered", async () => {
+  test("runs again to its end, and repeats no answered question", async () => {
     let asked = 0;
     let attempts = 0;
     const model: Model = (input) => {

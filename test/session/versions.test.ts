@@ -23,7 +23,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     messages.map(({ blocks }) => (blocks[0]?.kind === "text" ? blocks[0].text : ""));
   const at = async (id: string, version: number) => texts((await holdfast.sessions.at(id, version)).messages);
 
-  test("any of them can be loaded, also without the session and after a restart", async () => {
+  test("any version can be loaded, also without the session and after a restart", async () => {
     for (const text of ["a", "b", "c"]) await say(text);
     for (const [version, expected] of [
       [1, ["a"]],
@@ -66,7 +66,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     });
   });
 
-  test("a deleted one is gone, and its number is not reused", async () => {
+  test("a deleted version is gone, and its number is not reused", async () => {
     for (const text of ["a", "b"]) await say(text);
     await session.deleteVersion(2);
     await expect(session.at(2)).rejects.toMatchObject({ code: "VERSION_NOT_FOUND" });
@@ -79,7 +79,7 @@ describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
     expect(session.versions.map(({ version }) => version)).toEqual([1, 3]);
   });
 
-  test("older ones can be loaded after a compaction", async () => {
+  test("older versions can be loaded after a compaction", async () => {
     for (const text of ["a", "b", "c"]) await say(text);
     const summary = { role: "user", id: "summary", createdAt: "2026-01-01T00:00:00Z" } as const;
     const blocks = [{ kind: "text", text: "a to b" }];

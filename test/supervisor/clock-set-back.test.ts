@@ -32,7 +32,7 @@ test("a supervisor verifies a call whose pause lies in the future", async () => 
   expect((await sweeper.sweep()).settled).toEqual([{ session: "a", callId: "c1" }]);
 });
 
-test("a worker that died is started again", async () => {
+test("a dead worker is restarted", async () => {
   await place.crash("a", (session) => session.append({ role: "user", text: "Pay" }));
   const { started, ended, looks } = place.supervise({ start: DIES, maxDeaths: 2 });
   await poll(ended).toEqual(["died"]);

@@ -68,7 +68,7 @@ describe.each(storeSubjects())("session history on $name", (subject) => {
     expect((await goal.next()).tasks[0]?.id).toBe("T-001");
   });
 
-  test("a session is resumed by one other, or by none if told so", async () => {
+  test("a session is resumed by one other session, or by none if requested", async () => {
     await goal.startSession({ session: "a", by: worker });
     await goal.handoff({ session: "a", reason: "lunch", by: worker });
     expect((await goal.startSession({ session: "own", resumes: null, by: worker })).resumes).toBeNull();

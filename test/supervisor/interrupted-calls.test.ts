@@ -161,7 +161,7 @@ test("a call that hangs does not block other sessions, also in a single sweep", 
   expect(settled).toHaveLength(2);
 });
 
-test("a process that dies between listing and settling counts as crashed, and its session gets a worker", async () => {
+test("a process that dies between listing and settling counts as crashed", async () => {
   const before = await place.another().session("a", { ttlMs: null });
   const { tool, reached } = fatal({ effects }, "buy");
   before.call({ id: "a-1", tool, args: {} }).catch(() => undefined);
@@ -201,7 +201,7 @@ test("a waiting call is reported once, and again if it waits again", async () =>
   const { of, looks } = place.supervise({});
   const asked = () => of("call.open").filter(({ person }) => person).length;
   await poll(asked).toBe(1);
-  // Another program holds and releases it: it waits as before.
+  // Another program holds and releases the session, and the call still waits.
   const held = await place.another().session("a");
   await looks();
   await held.close();

@@ -16,7 +16,7 @@ function busy(): HoldfastError {
   return new HoldfastError("STORE_BUSY", "the store is busy", { hint: "Try again." });
 }
 
-/** A store whose appends to streams that begin so fail for as long as `isBusy` says. */
+/** A store whose appends to streams with this prefix fail as long as `isBusy` returns true. */
 function sometimesBusy(store: Store, stream: string, isBusy: () => boolean): Store {
   return altered(store, {
     append: async (append, batch) => {

@@ -41,7 +41,7 @@ const ops: fc.Arbitrary<Op> = fc.oneof(
   },
 );
 
-/** One life of an agent: its process, its session, and what the book says of it. */
+/** One life of an agent: its process, its session, and its expected record. */
 interface Life {
   readonly session: string;
   readonly journal: Journal;
@@ -133,7 +133,7 @@ class World {
     const holder = this.holderOf(task);
     if (holder?.isAlive) return;
     const claim = await life.goal.claim(task, { session: life.session });
-    // The task itself is taken over; whatever else the dead held is put back on the way.
+    // The task itself is taken over. All other tasks of the dead agent are released on the way.
     if (holder) this.lose(holder, [task]);
     this.expectLost(false);
     life.claims.set(task, claim);
@@ -141,7 +141,7 @@ class World {
     life.entryAt = this.bench.now;
   }
 
-  /** Its lease runs out, those of the living do not. */
+  /** Its lease expires, those of living agents do not. */
   private async kill(life: Life): Promise<void> {
     life.journal.leases.stop();
     life.isAlive = false;
@@ -196,7 +196,7 @@ const subjects = storeSubjects().filter(({ name }) => name === "memory" || name 
 describe.each(subjects)("agents and two supervisors on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("living agents with progress are left alone; all others are marked once and lose their tasks", async () => {
+  test("living agents with progress keep their tasks; all others lose them once", async () => {
     const property = fc.asyncProperty(fc.array(ops, { minLength: 5, maxLength: 25 }), async (sequence) => {
       const bench = await Bench.open(subject);
       try {

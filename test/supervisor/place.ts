@@ -23,13 +23,13 @@ const WAIT = { timeout: 50_000, interval: 2 };
 export const DIES = { command: ["false"], output: "ignore" } as const;
 export const ENDS = { command: ["true"], output: "ignore" } as const;
 
-/** A worker that ends when there is such a file. `$$` in its name stands for the number of the process. */
+/** A worker that ends when this file exists. `$$` in the name stands for the process id. */
 export const untilThere = (file: string, code = 0) => ({
   command: ["sh", "-c", `until [ -e "${file}" ]; do sleep 0.01; done; exit ${code}`],
   output: "ignore" as const,
 });
 
-/** Until a value is as expected, however slow the machine is. */
+/** Waits until a value is as expected, however slow the machine is. */
 export const poll = <Value>(value: () => Value | Promise<Value>) => expect.poll(value, WAIT);
 
 export class Place {
@@ -64,7 +64,7 @@ export class Place {
     return Object.fromEntries(rows.map(({ facets }) => [facets.title, facets.status]));
   }
 
-  /** Workers that do this in the sessions that they are started for, let go of them, and end well. */
+  /** Workers that do this in their sessions, release them, and exit with 0. */
   acting(act: (session: Session) => Promise<unknown>): Pick<SuperviseOptions, "start" | "onEvent"> {
     const work = async (id: string): Promise<void> => {
       const session = await this.another().session(id);
@@ -81,7 +81,7 @@ export class Place {
     };
   }
 
-  /** A supervisor that goes on until the test ends, and what it told. */
+  /** A supervisor that runs until the test ends, and its reports. */
   supervise(options: Omit<SuperviseOptions, "signal">, own = this.another()) {
     const controller = new AbortController();
     const events: SupervisorEvent[] = [];

@@ -47,7 +47,7 @@ const asked = (session: Session) => session.append({ role: "user", text: "Pay" }
 const answered = (session: Session) => session.append([user("Pay"), { role: "assistant", text: "Paid" }]);
 const user = (text: string, id?: string) => ({ role: "user", text, ...(id && { id }) }) as const;
 
-/** Its outcome cannot be found out: it waits for a person. */
+/** Its outcome cannot be verified, so the call waits for a person. */
 const pay = counting({ effects: [] }, "pay", {
   execute: () => Promise.reject(new Error("the line went dead")),
 });
@@ -57,7 +57,7 @@ const waitsForAPerson = async (session: Session): Promise<void> => {
   expect(status).toBe("waiting");
 };
 
-/** A supervisor that goes on until `stop`, and what it told. */
+/** A supervisor that runs until `stop`, and its reports. */
 function supervise(options: Omit<SuperviseOptions, "signal">) {
   const controller = new AbortController();
   const events: SupervisorEvent[] = [];
@@ -126,7 +126,7 @@ test("no worker starts for a session that has ended meanwhile", async () => {
   expect(Object.values(await rows())).toEqual(["idle", "idle", "idle", "idle"]);
 });
 
-test("a worker that dies after it ended its session is no crash loop", async () => {
+test("a worker that dies after it ended its session does not count as a crash loop", async () => {
   const folder = await mkdtemp(join(quickFolder(), "holdfast-workers-"));
   const file = join(folder, "ended");
   await crash(["a", asked]);
@@ -175,7 +175,7 @@ test("after a person's answer the session continues, also with another superviso
   const first = supervise({ start: ENDS });
   await poll(() => first.ended()).toEqual(["waiting"]);
   await first.looks();
-  // Another program tries and is killed: that is no answer.
+  // Another program tries and is killed, which is not an answer.
   await crash(["a", nothing]);
   await poll(() => first.of("session.crashed").length).toBe(2);
   await first.looks();

@@ -167,7 +167,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       await living.close();
     });
 
-    test("that only the goal knows of are marked after a long silence", async () => {
+    test("that only the goal knows are marked after a long silence", async () => {
       await goal.startSession({ session: "hook", by: worker });
       bench.passMs(20 * MINUTE);
       await goal.noteSession({ session: "hook", notes: "a sign", by: worker });

@@ -24,7 +24,7 @@ test("the error is reported, and other workers are started", async () => {
   const start = (work: Work) => {
     if (work.kind === "session" && work.session === "a") return { command: [] };
     if (work.kind === "session" && work.session === "c") return { command: ["true"] };
-    // The first question is whether it is wanted at all.
+    // The first question is whether the session needs a worker.
     if (isAsked) throw new Error("no idea");
     isAsked = true;
     return { command: [] };

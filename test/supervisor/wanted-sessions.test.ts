@@ -1,4 +1,4 @@
-/** Which sessions need a worker, and which workers count as dead although they ended well. */
+/** Which sessions need a worker, and which workers count as dead although they exited with 0. */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
@@ -17,7 +17,7 @@ afterEach(() => place.dispose());
 const user = (text: string, more: object = {}) => ({ role: "user", text, ...more }) as const;
 const answer = { role: "assistant", text: "Done" } as const;
 
-/** Its outcome cannot be found out: it waits for a person. */
+/** Its outcome cannot be verified, so the call waits for a person. */
 const pay = (more: object = {}): Tool =>
   counting({ effects: [] }, "pay", {
     execute: () => Promise.reject(new Error("the line went dead")),
@@ -60,7 +60,7 @@ test("sweeps do not end a crash loop; a person's prompt does", async () => {
   await poll(started).toEqual(["a", "a"]);
 });
 
-test("while a sub-agent waits for a person its parent gets no worker; the answer brings the next", async () => {
+test("a parent gets no worker while its sub-agent waits for a person", async () => {
   const once =
     (name: string) =>
     async ({ messages }: { messages: readonly { role: string }[] }) =>
@@ -100,7 +100,7 @@ test("a worker that only opens and closes a session with open calls counts as de
   expect(of("worker.looping")[0]?.why).toContain("it ended without having touched the session");
 });
 
-test("a worker that has to verify later has done well; the next one starts when that is due", async () => {
+test("a worker that has to verify later succeeds, and the next starts when that is due", async () => {
   const ship = fatal({ effects: [] }, "ship", { verify: () => notYet({ againInMs: 3_600_000 }) });
   await place.crash("a", async (session) => {
     session.call({ tool: ship.tool, args: {} }).catch(() => undefined);

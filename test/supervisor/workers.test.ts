@@ -51,10 +51,7 @@ function supervise(holdfast: Holdfast, options: Omit<SuperviseOptions, "signal">
   return { events, of, stop };
 }
 
-/**
- * A worker in a few words of shell, which starts in a moment; `say word` writes a line that the test can
- * read.
- */
+/** A worker as a short shell script, which starts fast. `say word` writes a line that the test can read. */
 const script = (code: string) => ({
   command: ["sh", "-c", `say() { echo "$1 $HOLDFAST_TASK" >> '${join(folder, "log")}'; }; ${code}`],
   output: "ignore" as const,
@@ -137,10 +134,9 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     expect(goal.state.blockers.size).toBe(2);
   });
 
-  test("are asked to stop with the supervisor, which counts as no death", async () => {
+  test("are asked to stop with the supervisor, which does not count as a death", async () => {
     const start = script("trap 'say stopping; exit 0' TERM; say begin; sleep 100 & wait");
-    // It has all the time that it needs: on a busy machine a process may not get to its last words within
-    // half a second.
+    // The limit is generous: on a busy machine a process may take more than half a second to exit.
     const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 50_000 });
     await expect.poll(said, WAIT).toContain("begin T-001");
     await stop();
@@ -166,7 +162,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     expect(of("worker.ended")).toEqual([expect.objectContaining({ how: "stopped" })]);
   });
 
-  test("that cannot be started at all are a crash loop, not the end of the supervisor", async () => {
+  test("that cannot be started are a crash loop, not the end of the supervisor", async () => {
     const { of } = supervise(holdfast, {
       start: { command: ["/no/such/program"] },
       maxDeaths: 2,
@@ -199,7 +195,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     expect(rows.map(({ holder }) => holder)).toEqual([null, null]);
   });
 
-  test("are started for a session without a goal whose process died, until one ends well", async () => {
+  test("are started for a session without a goal whose process died, until one exits with 0", async () => {
     const dying = new Journal({ store: await opened.another() });
     await new Holdfast(dying).session("order-1");
     dying.leases.stop();
@@ -219,7 +215,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
 describe("processes on one SQLite file", () => {
   const program = (name: string): string => programFile(new URL(`./programs/${name}.ts`, import.meta.url));
 
-  test("an agent killed after its effect: marked, settled, restarted, finished, and the effect happened once", async () => {
+  test("an agent killed after its effect is restarted, and the effect happens once", async () => {
     const store = join(folder, "store.db");
     const world = join(folder, "world");
     const holdfast = await open(store);

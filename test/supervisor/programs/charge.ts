@@ -2,7 +2,7 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import * as z from "zod";
 import { landed, never, tool } from "../../../src/index.ts";
 
-/** Charges by writing a line into the world's own log; the process that charges first dies right after it. */
+/** Charges by appending a line to the world's own log. The process that charges first dies right after it. */
 export function chargeIn(world: string) {
   return tool({
     name: "charge",

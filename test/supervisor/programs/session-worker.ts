@@ -1,5 +1,5 @@
-// An agent whose prompt has no id. The first is killed in the middle. The next does all of it, ends the
-// session, and then fails at something else.
+// An agent whose prompt has no id. The first process is killed in the middle. The next one finishes the work,
+// ends the session, and then exits with an error.
 
 import { appendFileSync } from "node:fs";
 import * as z from "zod";
