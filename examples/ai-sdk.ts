@@ -1,6 +1,7 @@
 /**
- * An AI SDK program that survives. `durable(session)` records each answer of the model before its tools are started, and
- * puts their calls through the ledger. Run again after a crash, the same program is answered from the record.
+ * An AI SDK program that survives a crash. `durable(session)` records each answer of the model before its
+ * tools start, and runs their calls through the ledger. Run again after a crash, the program gets its answers
+ * from the record.
  */
 
 import { generateText, stepCountIs, tool } from "ai";
@@ -18,7 +19,7 @@ const charge = tool({
     `receipt ${++charges} for ${order}, key ${callContext(options).key.slice(0, 3)}`,
 });
 
-// A model that asks for a charge under another id each time, and is out of reach after its first answer.
+// A model that asks for a charge under a new id each time, and fails after its first answer.
 let asked = 0;
 const model = (isUp: boolean) =>
   new MockLanguageModelV3({

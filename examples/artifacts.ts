@@ -1,4 +1,7 @@
-/** Large bytes live outside the log, once by their content; messages refer to them, and what nobody needs can go. */
+/**
+ * Large bytes live outside the log, once per content. Messages refer to them, and unreferenced ones can be
+ * deleted.
+ */
 
 import { open } from "holdfast";
 import { temporaryFolder } from "./temporary-folder.ts";

@@ -1,7 +1,7 @@
 /**
- * When things go wrong. A tool says with `DefiniteFailure` that nothing happened, with `NotFinished` that the work
- * goes on elsewhere; any other error leaves the outcome unknown, and a person decides. Errors of the library have a
- * stable code and a hint that says what to do.
+ * Failing tools. `DefiniteFailure` says that nothing happened. `NotFinished` says that the work continues
+ * elsewhere. Any other error leaves the outcome unknown, and a person decides. Errors of the library have a
+ * stable code and a hint.
  */
 
 import {
@@ -45,7 +45,7 @@ const { settled } = await session.settle([ship]);
 console.log(`settled by a later run: ${settled.length}`);
 await show("by-boat");
 
-// What counts as the same call is decided on canonical JSON: order does not matter, and nothing is guessed.
+// Calls are compared by canonical JSON: the order of members does not matter, and nothing is guessed.
 console.log(canonicalJson({ b: [1, -0], a: "é" }));
 for (const odd of [{ at: new Date(0) }, { n: Number.NaN }]) {
   try {
@@ -56,7 +56,7 @@ for (const odd of [{ at: new Date(0) }, { n: Number.NaN }]) {
   }
 }
 
-// Your own integrations can speak the same language.
+// Your own integrations can use the same errors.
 const own = new HoldfastError("INPUT_INVALID", "a parcel needs a name", { hint: "Give it one." });
 console.log(`${own.code}, retryable ${own.retryable}: ${own.message}. ${own.hint}`);
 await holdfast.close();

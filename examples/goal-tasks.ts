@@ -1,6 +1,6 @@
 /**
- * Working on a goal's tasks. A task is claimed under a lease: whoever is taken over can write nothing more, and is
- * told so. Whoever did a task does not close it: a verifier does.
+ * Working on a goal's tasks. An agent claims a task under a lease. An agent whose task was taken over gets an
+ * error and can write nothing more. An agent does not close its own task: a verifier does.
  */
 
 import { isHoldfastError, open } from "holdfast";
@@ -17,7 +17,7 @@ const goal = await holdfast.goal("work", {
 });
 const status = (task: string): string => `${goal.task(task).title} ${goal.task(task).status}`;
 
-// Done, and accepted by somebody else.
+// Done, and accepted by a verifier.
 const schema = await goal.claim("T-001", { by: worker });
 console.log(`still ours: ${await schema.heartbeat()}`);
 await schema.progress("the tables are there, the indexes are not");
@@ -25,19 +25,19 @@ await schema.submit({ summary: "12 tables", commands: [{ command: "npm test", ex
 await goal.verify({ task: "T-001", accept: true, by: verifier });
 console.log(status("T-001"));
 
-// Failed, tried again.
+// Failed, then retried.
 await (await goal.claim("T-002", { by: worker })).fail("the key is missing");
 console.log(status("T-002"));
 await goal.retry({ task: "T-002", why: "the key came" });
 console.log(status("T-002"));
 
-// Blocked, and put back.
+// Blocked, then released.
 const blocker = await (await goal.claim("T-003", { by: worker })).block("nobody knows the domain");
 console.log(`${status("T-003")}, blocked by ${blocker}`);
 await goal.resolve({ blocker, resolution: "example.com" });
 await (await goal.claim("T-003", { by: worker })).release("lunch");
 
-// Taken over: the old holder is a zombie, and its writes are refused.
+// Taken over: the old holder is a zombie, and its writes are rejected.
 const zombie = await goal.claim("T-004", { by: worker });
 await goal.reset({ task: "T-004", why: "no sign of life", force: true, by: supervisor });
 try {
@@ -47,7 +47,7 @@ try {
   console.log(`the zombie hears ${error.code}; ${status("T-004")}`);
 }
 
-// The same by words instead of a claim, for command lines whose process ends in between.
+// The same without a claim object, for command lines whose process ends in between.
 const work = { by: worker } as const;
 await goal.claim("T-005", { ...work, detached: true });
 await goal.noteProgress({ task: "T-005", note: "half of it", ...work });

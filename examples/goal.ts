@@ -1,6 +1,6 @@
 /**
- * A goal is what outlives its sessions: phases, tasks, decisions, blockers, facts, files, and what comes next. Many
- * agents may write it at once; whoever comes next reads a briefing made from it, not a transcript.
+ * A goal outlives its sessions: phases, tasks, decisions, blockers, facts, files, and the next action. Many
+ * agents may write to it at once. The next agent reads a briefing of the goal, not a transcript.
  */
 
 import { writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const goal = await holdfast.goal("checkout", {
 let hints = 0;
 const unwatch = goal.watch(() => hints++);
 
-// ── Planning ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Planning ───────────────────────────────────────────────────────────────────────────────────────────────
 await goal.describe({ title: "Checkout" });
 await goal.addPhase({ name: "API" });
 await goal.addPlan({ phase: "API", name: "tokens" });
@@ -34,7 +34,7 @@ console.log(
   `position: ${phaseName}, ${task}; ready: ${(await goal.next()).tasks.map(({ id }) => id).join(", ")}`,
 );
 
-// ── Decisions, facts, questions ─────────────────────────────────────────────────────────────────────────────────
+// ── Decisions, facts, questions ────────────────────────────────────────────────────────────────────────────
 const context = { type: "technology", context: "JWT library" } as const;
 const first = await goal.decide({ ...context, decision: "jsonwebtoken", reason: "known to all" });
 await goal.supersede({ ...context, decision: "jose", reason: "typed", supersedes: first.id });
@@ -53,20 +53,20 @@ await goal.implementation({ text: "Tokens are rotated in auth.ts", files: ["auth
 await goal.recordError({ message: "the test database was down" });
 console.log(`facts: ${JSON.stringify(goal.runState().confirmedFacts)}`);
 
-// ── Files are remembered by their content ───────────────────────────────────────────────────────────────────────
+// ── Files are remembered by their content ──────────────────────────────────────────────────────────────────
 writeFileSync(join(root, "auth.ts"), "export {};");
 await goal.recordFiles({ files: [{ path: "auth.ts", act: "modified" }] });
 writeFileSync(join(root, "auth.ts"), "export const changed = true;");
 for (const { path, verdict } of (await goal.checkFiles()).files) console.log(`${path}: ${verdict}`);
 
-// ── Blockers ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Blockers ───────────────────────────────────────────────────────────────────────────────────────────────
 const reported = await goal.block({ description: "no staging key", affects: ["T-001"], identified: false });
 await goal.identify({ blocker: reported.id });
 console.log(`blocked: ${[...goal.survey().blockedBy.keys()].join(", ")}`);
 await goal.bypass({ blocker: reported.id, workaround: "a local key" });
 await goal.resolve({ blocker: reported.id, resolution: "the key came" });
 
-// ── Sessions come and go; the goal knows what they did ──────────────────────────────────────────────────────────
+// ── Sessions come and go; the goal knows what they did ─────────────────────────────────────────────────────
 for (const session of ["mon", "tue", "wed"]) await goal.startSession({ session, agent: `agent-${session}` });
 await goal.noteSession({ session: "mon", contextUsage: 0.8 });
 await goal.handoff({ session: "mon", reason: "context 80%", next: "T-001" });
@@ -76,11 +76,11 @@ await goal.setNext({ next: "T-002" });
 const history = [...goal.state.history.values()].map(({ id, status }) => `${id} ${status}`);
 console.log(`sessions: ${history.join(", ")}`);
 
-// ── What the next one reads ─────────────────────────────────────────────────────────────────────────────────────
+// ── What the next one reads ────────────────────────────────────────────────────────────────────────────────
 const briefing = goal.briefing({ tokens: 400 });
 console.log(`the briefing says what is next: ${briefing.includes("T-002")}`);
 
-// ── Changing one's mind ─────────────────────────────────────────────────────────────────────────────────────────
+// ── Changing one's mind ────────────────────────────────────────────────────────────────────────────────────
 await goal.drop({ task: "T-001", why: "the table is there already" });
 await goal.drop({ task: "T-002", why: "so is this one" });
 console.log(`phase ${await goal.move({ to: "API" })} now; ${goal.progress().bar}`);

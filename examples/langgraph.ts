@@ -1,6 +1,7 @@
 /**
- * A LangGraph graph that survives. `HoldfastSaver` keeps its checkpoints; `durableNode` keeps its effects from happening
- * twice: a node that was interrupted runs again from its start, and gets recorded results for what it did before.
+ * A LangGraph graph that survives a crash. `HoldfastSaver` stores its checkpoints. `durableNode` runs each
+ * effect once: an interrupted node runs again from its start and gets the recorded results of its earlier
+ * effects.
  */
 
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
@@ -40,7 +41,7 @@ console.log(`waiting for an answer; charged ${charges} time`);
 const state = await graph.invoke(new Command({ resume: "yes, ship it" }), thread);
 console.log(`${state.log.join(", ")}; charged ${charges} time`);
 
-// Another program that opens the same store finds the thread as it was, dates included.
+// Another program that opens the same store finds the thread unchanged, dates included.
 const later = await new HoldfastSaver(holdfast).getTuple(thread);
 console.log(`paid at a ${later?.checkpoint.channel_values["paidAt"]?.constructor.name}`);
 console.log(`checkpoints dropped: ${await saver.pruneThread("order/4711", { keepLast: 1 })}`);

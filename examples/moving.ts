@@ -1,6 +1,6 @@
 /**
- * Moving to another store: everything comes along, what was done once stays done, and whoever still has the old store
- * open can do nothing there any more.
+ * Moving to another store: all data is copied, completed calls stay completed, and a program that still has
+ * the old store open can no longer write to it.
  */
 
 import { join } from "node:path";
@@ -27,7 +27,7 @@ const forgotten = await open(old);
 const session = await forgotten.session("order-4711");
 await session.call({ id: "pay", tool: charge, args: { order: "4711" } });
 
-// A worker that is still at it keeps the store where it is.
+// A store with an active worker cannot be moved.
 try {
   await copy(old, next);
 } catch (error) {
@@ -36,7 +36,7 @@ try {
 }
 await session.close();
 
-// A copy that was killed halfway leaves a store that refuses writes; this would open it again.
+// A killed copy leaves a store that rejects writes. This would open it again.
 await abandonCopy(old);
 
 const { rows } = await copy(old, next);

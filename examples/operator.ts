@@ -1,6 +1,6 @@
 /**
- * The operator's side: everything here works on a session that another process holds, and takes effect within a
- * second. Who said it is recorded with what they said.
+ * The operator's side: every act here works on a session that another process holds, and takes effect within
+ * a second. Each act is recorded with its author.
  */
 
 import { type Model, open, tool } from "holdfast";
@@ -10,7 +10,7 @@ import { temporaryFolder } from "./temporary-folder.ts";
 const folder = temporaryFolder();
 const holdfast = await open(folder);
 
-// ── A worker whose pager breaks off in the middle: nobody can tell whether it rang ─────────────────────────────────
+// ── A worker whose pager fails in the middle of a call: the outcome is unknown ─────────────────────────────
 let pages = 0;
 const page = tool({
   name: "page",
@@ -34,7 +34,7 @@ const model: Model = async ({ messages, partial }) => {
 };
 const worker = await holdfast.session("night-shift", { label: "worker-1", title: "Night shift" });
 const run = async () => {
-  // What others have said since the last run: answers, prompts, budgets, a cancellation.
+  // External events since the last run: answers, prompts, budgets, a cancellation.
   await worker.refresh();
   return worker.run({ model, tools: [page], budget: { usd: 2 } });
 };
@@ -42,7 +42,7 @@ const run = async () => {
 await worker.append({ role: "user", text: "Page the desk." });
 console.log(`worker: ${(await run()).status}`);
 
-// ── The operator ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The operator ───────────────────────────────────────────────────────────────────────────────────────────
 const desk = await open(folder);
 for (const call of (await desk.calls.list()).calls) {
   console.log(`waits for a person: ${call.tool} of ${call.session}, ${call.status}`);
@@ -58,13 +58,13 @@ console.log(`worker: ${answered.status}, ${answered.text}`);
 
 const detail = await desk.sessions.get("night-shift");
 console.log(`${detail.id}: ${detail.messages.length} messages, held by ${detail.heldBy?.label}`);
-// After a worker died again and again, or a weekend beyond its time to live: somebody has looked, it may go on.
+// Lets a session continue whose workers kept dying, or whose time to live has passed.
 await desk.sessions.retry("night-shift", { by: "Ada", why: "the pager has power again" });
 await desk.sessions.cancel("night-shift", { by: "Ada", why: "the shift is over" });
 console.log(`worker: ${(await run()).reason}`);
 await worker.close();
 
-// ── Keeping the store tidy ──────────────────────────────────────────────────────────────────────────────────────
+// ── Keeping the store tidy ─────────────────────────────────────────────────────────────────────────────────
 for (const id of ["old-1", "old-2"]) await (await desk.session(id)).close();
 await desk.sessions.erase("old-1");
 const { sessions } = await desk.sessions.list();

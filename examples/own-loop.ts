@@ -1,6 +1,6 @@
 /**
- * A loop of your own, with the same promises. Three things make it survive a crash: `append` takes a message once
- * by its id, `unfinished` is the turn that was under way, and `calls` runs only what has no outcome yet.
+ * A custom loop with the same guarantees. Three things make it survive a crash: `append` accepts a message
+ * once per id, `unfinished` is the interrupted turn, and `calls` runs only calls without an outcome.
  */
 
 import { type Message, type MessageInput, open, tool } from "holdfast";
@@ -48,7 +48,7 @@ async function program(): Promise<string> {
 console.log(`first run:  ${await program()}`);
 console.log(`second run: ${await program()}`);
 
-// One call outside any message is the same call wherever and however often it is made.
+// A call outside of any message is the same call, however often it is made.
 const holdfast = await open(folder);
 const session = await holdfast.session("tell-bob");
 for (const time of ["first", "second"]) {

@@ -1,7 +1,7 @@
 /**
- * For integrations: a kind of stream of your own, with the same log underneath. A kind is one table: for every event
- * its version, its schema and how it changes the state. `commit` decides on the state as it then is; two writers that
- * meet decide again, so no change is lost.
+ * For integrations: a custom kind of stream on the same log. A kind is one table: for every event its
+ * version, its schema and how it changes the state. `commit` decides on the current state. If two writers
+ * conflict, one decides again, so no change is lost.
  */
 
 import { event, failpoint, open, type StreamKind } from "holdfast";
@@ -55,7 +55,7 @@ await Promise.all([one.refresh(), two.refresh()]);
 console.log(`left: ${one.state.parts.get("bolt")} and ${two.state.parts.get("bolt")}, seq ${one.head.seq}`);
 unwatch();
 
-// A named point of your own program at which HOLDFAST_FAILPOINT can kill it, to see what a crash there leaves.
+// A named point in your program at which HOLDFAST_FAILPOINT can kill it, to test a crash there.
 failpoint("run.done");
 
 const then = await journal.load(stock, "shelf", 1);
@@ -69,7 +69,7 @@ await log.commit(() => ({
 for await (const [seq, { type, data }] of journal.events("stock/shelf-b")) {
   console.log(`shelf-b ${seq} ${type} ${JSON.stringify(data)}`);
 }
-// Whoever acts on what was written reads it verified: a record that was changed on disk is an error, not a fact.
+// A program that acts on records reads them verified: a record that was changed on disk is an error.
 let recorded = 0;
 for await (const events of journal.recorded("stock/shelf-b")) recorded += events.length;
 console.log(`recorded and sound: ${recorded}`);

@@ -1,11 +1,12 @@
 /**
- * A payment tool for a vendor that takes an idempotency key. What happens when the connection breaks in the middle?
- * A throw is not a failure: the call's outcome is unknown, and `verify` asks the vendor before anything is repeated.
+ * A payment tool for a vendor that takes an idempotency key. The connection may break during a charge. A
+ * throw is not a failure: the call's outcome is unknown, and `verify` asks the vendor before anything is
+ * repeated.
  *
- *     landed   the vendor has it: its result is recorded, the card is not charged again
- *     never    the vendor has refused it and will refuse it later, too: another attempt, with the same key
- *     notYet   no trace, but the vendor's search lags behind: asked again until `settleMs` are over
- *     unsure   the vendor itself cannot tell: with a key it remembers, the same attempt again; without, a person
+ *     landed   the vendor has it: its result is recorded, and the card is not charged again
+ *     never    the vendor refused it and always will: another attempt, with the same key
+ *     notYet   no trace, but the vendor's search lags behind: asked again until `settleMs` have passed
+ *     unsure   the vendor cannot tell: another attempt if it remembers keys, otherwise a person decides
  */
 
 import { createServer } from "node:http";
@@ -14,7 +15,7 @@ import { DefiniteFailure, landed, never, notYet, open, tool, unsure } from "hold
 import { z } from "zod";
 import { temporaryFolder } from "./temporary-folder.ts";
 
-// ── A vendor, as unreliable as they come ────────────────────────────────────────────────────────────────────────
+// ── A vendor, as unreliable as they come ───────────────────────────────────────────────────────────────────
 
 interface Payment {
   readonly id: string;
@@ -58,7 +59,7 @@ const vendor = createServer(async (request, response) => {
 await new Promise<void>((resolve) => vendor.listen(0, "127.0.0.1", resolve));
 const address = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}`;
 
-// ── The tool ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The tool ───────────────────────────────────────────────────────────────────────────────────────────────
 
 const charge = tool({
   name: "charge",
@@ -86,7 +87,7 @@ const charge = tool({
   },
 });
 
-// ── What becomes of each ────────────────────────────────────────────────────────────────────────────────────────
+// ── What becomes of each ───────────────────────────────────────────────────────────────────────────────────
 
 const holdfast = await open(temporaryFolder());
 const session = await holdfast.session("checkout");

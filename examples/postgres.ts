@@ -1,6 +1,6 @@
 /**
- * The same program on Postgres, on a pool that it has already. Only the store is another; where an address is enough,
- * `open(process.env.DATABASE_URL)` is all there is to it.
+ * The same program on Postgres, on a pool that the program already has. Only the store differs. If an address
+ * is enough, use `open(process.env.DATABASE_URL)`.
  */
 
 import { open, openPostgres } from "holdfast";
@@ -24,7 +24,7 @@ const result = await session.run({
 });
 console.log(`${result.status}: ${result.text}`);
 
-// What is stored can be read by anybody who can read the database.
+// The stored data can be read with any database client.
 const { rows } = await pool.query(`SELECT session_id, status FROM ${schema}.sessions`);
 for (const row of rows) console.log(`the program's own query: ${row.session_id} ${row.status}`);
 

@@ -1,6 +1,6 @@
 /**
- * The first ten lines: open a store, say what a tool does, run. Kill this program anywhere and run it again: it goes
- * on where it stopped, and the card is not charged twice.
+ * The first ten lines: open a store, declare a tool, run. Kill this program anywhere and run it again: it
+ * continues where it stopped, and the card is not charged twice.
  */
 
 import { type Model, open, tool } from "holdfast";
@@ -30,7 +30,7 @@ const model: Model = async ({ messages }) =>
     ? { message: { text: "Order 4711 is paid." }, usage: { usd: 0.01 } }
     : { message: { blocks: [{ kind: "tool_call", id: "c1", name: "charge", args: { orderId: "4711" } }] } };
 
-// Your program says open(): it finds or makes .holdfast/ in your project.
+// Your program calls open(): it finds or creates .holdfast/ in your project.
 const holdfast = await open(process.env["HOLDFAST_STORE"] ?? temporaryFolder());
 const session = await holdfast.session("order-4711");
 const result = await session.run({ model, tools: [charge], prompt: "Pay order 4711", budget: { usd: 2 } });

@@ -1,6 +1,6 @@
 /**
- * A goal in the repository: files that people read, review and edit, and state that is checked before it is trusted. What
- * a person writes into a file becomes part of the goal; agents keep their distance while somebody is typing.
+ * A goal in the repository: files that people read, review and edit, and state that is checked before it is
+ * trusted. A person's edit becomes part of the goal. Agents wait while a person is editing.
  */
 
 import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
@@ -28,14 +28,14 @@ const goal = await holdfast.goal("checkout", {
   by: agent,
 });
 
-// ── Files that follow the goal ──────────────────────────────────────────────────────────────────────────────────
+// ── Files that follow the goal ─────────────────────────────────────────────────────────────────────────────
 const folder = await projectGoal(goal, { folder: ".planning", human: "ann" });
 await goal.decide({ type: "technology", context: "JWT library", decision: "jose", reason: "typed" });
 const page = join(folder.path, "STATE.md");
 const shown = readFileSync(page, "utf8").split("\n");
 console.log(shown.find((line) => line.startsWith("- D-001"))?.replace(/\(.*?, /, "("));
 
-// ── A person edits STATE.md ─────────────────────────────────────────────────────────────────────────────────────
+// ── A person edits STATE.md ────────────────────────────────────────────────────────────────────────────────
 const save = (text: string, agoMs: number): void => {
   writeFileSync(page, text);
   utimesSync(page, (Date.now() - agoMs) / 1_000, (Date.now() - agoMs) / 1_000);
@@ -51,7 +51,7 @@ const { edits } = await folder.sync();
 console.log(`ann: ${edits[0]?.taken.join(", ")}; T-002 is ${goal.task("T-002").status}`);
 await folder.close();
 
-// ── Resume: check before trusting ───────────────────────────────────────────────────────────────────────────────
+// ── Resume: check before trusting ──────────────────────────────────────────────────────────────────────────
 mkdirSync(join(root, "src"));
 writeFileSync(join(root, "src", "auth.ts"), "v1");
 await goal.recordFiles({ files: [{ path: "src/auth.ts", act: "modified" }] });
@@ -62,7 +62,7 @@ writeFileSync(join(root, "src", "auth.ts"), "v2");
 const stopped = await resumeGoal(goal);
 console.log(`${stopped.status}: ${stopped.review.join(", ")}`);
 
-// ── A STATE.md that another tool has kept so far ────────────────────────────────────────────────────────────────
+// ── A STATE.md that another tool has kept so far ───────────────────────────────────────────────────────────
 const other = join(root, "OLD-STATE.md");
 writeFileSync(
   other,
@@ -71,7 +71,7 @@ writeFileSync(
 const imported = await importState(holdfast, "search", { file: other });
 console.log(`imported: ${imported.goal.position().taskTitle}; ${imported.contradictions.join(", ")}`);
 
-// ── State under a schema of one's own ───────────────────────────────────────────────────────────────────────────
+// ── State under a schema of one's own ──────────────────────────────────────────────────────────────────────
 const schema = {
   type: "object",
   required: ["schema_version", "risks"],

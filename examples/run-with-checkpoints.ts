@@ -1,7 +1,7 @@
 /**
- * `runWithCheckpoints` drives an agent over the tasks of a goal. Every step is durable: run the program again after a
- * kill, and it goes on with the next task. Here the agent fails once, which is retried, and the run is stopped in the
- * middle and started again.
+ * `runWithCheckpoints` runs an agent over the tasks of a goal. Every step is durable: run the program again
+ * after a kill, and it continues with the next task. Here the agent fails once and is retried, and the run is
+ * stopped in the middle and started again.
  */
 
 import { open, runWithCheckpoints, type TaskAgent } from "holdfast";

@@ -1,4 +1,4 @@
-/** What a session carries beside its messages: a description, a plan, a budget, and how it ended. */
+/** A session's data beside its messages: a description, a plan, a budget, and how it ended. */
 
 import { isHoldfastError, open, type Plan } from "holdfast";
 import { temporaryFolder } from "./temporary-folder.ts";
@@ -49,7 +49,7 @@ try {
 }
 await session.close();
 
-// A handle that holds a session keeps others out; they are told who it is.
+// A handle locks its session. Others get an error that names the holder.
 const first = await holdfast.session("held", { label: "first" });
 const refused = await holdfast.session("held", { ifHeld: "throw" }).catch((error: Error) => error);
 console.log(refused instanceof Error ? refused.message.replace(/ \(.*\)/, "") : "");

@@ -1,7 +1,7 @@
 /**
- * A tool that is an agent. Its session is named by the call that started it, so an interruption resumes the
- * sub-agent instead of starting it over; what it spends is its parent's money, and while it waits for a person, so
- * does its parent. Here the researcher breaks down in the middle, after it has bought something.
+ * A tool that is an agent. Its session is named after the call that started it, so the sub-agent resumes
+ * after an interruption instead of starting over. It spends its parent's budget. While it waits for a person,
+ * so does its parent. Here the researcher fails in the middle, after it has bought something.
  */
 
 import { agentTool, type Model, open, tool } from "holdfast";
@@ -22,7 +22,7 @@ const search = tool({
   },
 });
 
-/** Asks for one search, then answers with what it found. */
+/** Asks for one search, then answers with the result. */
 const researcher: Model = async ({ messages }) => {
   if (messages.at(-1)?.role !== "tool") {
     const args = { words: "tides" };

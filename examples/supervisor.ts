@@ -1,7 +1,7 @@
 /**
- * A supervisor looks after agents that die. This one starts an agent for every task that is ready; the agent is killed
- * right after it has charged a card. The supervisor marks the crash, puts the task back, asks the payment service
- * what became of the charge, and starts the next agent, which finds everything settled and finishes.
+ * A supervisor restarts agents that die. This one starts an agent for every ready task. The agent is killed
+ * right after it has charged a card. The supervisor marks the crash, releases the task, asks the payment
+ * service about the charge, and starts the next agent. The next agent finds everything settled and finishes.
  */
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
@@ -34,7 +34,7 @@ if (role === "agent") await work();
 else await lookAfterAgents();
 await holdfast.close();
 
-/** What the supervisor starts, once for the task and once more after the kill. */
+/** The agent that the supervisor starts, once for the task and once more after the kill. */
 async function work(): Promise<void> {
   const { HOLDFAST_GOAL = "", HOLDFAST_TASK = "" } = process.env;
   const goal = await holdfast.goal(HOLDFAST_GOAL, { by: { name: "agent", role: "worker" } });
@@ -42,7 +42,8 @@ async function work(): Promise<void> {
   await goal.startSession({ session: id });
   const claim = await goal.claim(HOLDFAST_TASK, { session: id });
   await claim.progress("charging the card");
-  // Of the goal, so that it goes on with its task: a session without one would get a worker of its own.
+  // The session belongs to the goal, so it continues with its task. Without a goal it would get its own
+  // worker.
   const session = await holdfast.session("order-4711", { goal: goal.id });
   await session.call({ id: "charge-4711", tool: charge, args: { order: "4711" } });
   await claim.submit({ summary: "paid" });

@@ -1,6 +1,6 @@
 /**
- * Versions of a session: numbered, labelled, loaded, compared, forked. A checkpoint is a position in the log, so it
- * costs next to nothing, and a fork shares its past instead of copying it.
+ * Versions of a session: numbered, labelled, loaded, compared, forked. A checkpoint is a position in the log,
+ * so it costs almost nothing. A fork shares its past instead of copying it.
  */
 
 import { type MessageInput, open, tool } from "holdfast";
@@ -16,7 +16,7 @@ const first = await session.checkpoint("brief");
 await session.append(said("3", "Shorter."), { checkpoint: true });
 console.log(`versions: ${session.versions.map(({ version, label }) => label ?? version).join(", ")}`);
 
-// A whole transcript, as checkpointers of other systems save it: only what is new is stored.
+// A whole transcript, as checkpointers of other systems save it. Only new messages are stored.
 const saved = await session.save({
   messages: session.messages.slice(0, 2),
   spent: { usd: 0.02 },
@@ -25,7 +25,7 @@ const saved = await session.save({
 const change = await session.diff(saved - 1, saved);
 console.log(`save: version ${saved}, ${change.messages.removed.length} message removed`);
 
-// When the context runs out: a summary takes the place of the transcript, and the past stays loadable.
+// When the context is full: a summary replaces the transcript, and older versions can still be loaded.
 const summary = { id: "s", role: "user", createdAt: new Date().toISOString(), blocks: [] };
 const before = await session.compact([summary], "context 80%");
 console.log(
@@ -43,7 +43,7 @@ const fork = await session.fork("essay-b", { version: first });
 const other = await holdfast.session(fork.id);
 console.log(`fork: ${other.messages.length} messages of version ${fork.version}`);
 
-// A fork starts no effects before somebody says so: it might repeat what its parent did.
+// A fork starts no effects until they are allowed, because it might repeat those of its parent.
 console.log(`publish from the fork: ${(await other.call({ tool: publish, args: {} })).status}`);
 await other.allowEffects();
 console.log(`publish once allowed:  ${(await other.call({ tool: publish, args: {} })).status}`);
@@ -51,7 +51,7 @@ console.log(`publish once allowed:  ${(await other.call({ tool: publish, args: {
 await session.deleteVersion(first);
 console.log(`after deleting ${first}: ${session.versions.map(({ version }) => version).join(", ")}`);
 
-// All of it also works from outside, while somebody else holds the session.
+// All of this also works from outside, while another process holds the session.
 const past = await holdfast.sessions.at("essay", 2);
 const outside = await holdfast.sessions.diff("essay", 2, saved);
 await holdfast.sessions.fork("essay", "essay-c", { version: 2 });

@@ -1,7 +1,7 @@
 /**
- * Trial 3: after a session has ended, look at its checkpoints. How many are there, can the session's evolution be
- * read from them, and does it still resume when a middle one is deleted? Beyond the trial: a byte is changed in the
- * database behind the library's back, which must be noticed, not believed.
+ * Trial 3: inspect the checkpoints of an ended session. How many are there, do they show the session's
+ * evolution, and does it still resume when a middle one is deleted? Beyond the trial: a byte is changed in
+ * the database behind the library's back, and the library must notice.
  */
 
 import { join } from "node:path";
@@ -47,7 +47,7 @@ console.log(`resumed all the same: ${result.text}, version ${result.version}`);
 console.log(`problems found: ${(await holdfast.check()).length}`);
 await holdfast.close();
 
-// Somebody edits the database: "answer 2" becomes "answer 7".
+// Another program edits the database: "answer 2" becomes "answer 7".
 const database = new DatabaseSync(store);
 database.exec("UPDATE writes SET payload = replace(payload, 'answer 2', 'answer 7')");
 database.close();

@@ -1,7 +1,7 @@
 /**
- * Trial 1: run a long session, kill the process after turn 4, start it again. The new process loads the transcript,
- * and each of the three side effects that were under way is settled by its class: verified, run again safely, or put
- * before a person.
+ * Trial 1: run a long session, kill the process after turn 4, start it again. The new process loads the
+ * transcript. Each of the three side effects in flight is settled by its class: verified, run again safely,
+ * or left to a person.
  */
 
 import { spawn } from "node:child_process";
@@ -15,7 +15,7 @@ import { temporaryFolder } from "./temporary-folder.ts";
 
 const [, script, role, folderOfAgent = ""] = process.argv;
 
-// ── The agent: an ordinary program that is killed once ──────────────────────────────────────────────────────────
+// ── The agent: an ordinary program that is killed once ─────────────────────────────────────────────────────
 
 function linesIn(folder: string, file: string): string[] {
   const path = join(folder, file);
@@ -24,11 +24,11 @@ function linesIn(folder: string, file: string): string[] {
 
 function toolsFor(folder: string, firstLife: boolean): Tool[] {
   const input = z.object({ text: z.string() });
-  /** The effect happens; in the first life its answer never comes. */
+  /** The effect happens. In the first life its answer never arrives. */
   const effect = async (file: string, text: string): Promise<string> => {
     appendFileSync(join(folder, file), `${text}\n`);
     if (firstLife) process.send?.("under way");
-    // The timer keeps the process alive: nothing else does while it waits.
+    // The timer keeps the process alive while it waits.
     if (firstLife) await new Promise(() => setInterval(() => undefined, 1_000));
     return `done: ${text}`;
   };
@@ -90,9 +90,9 @@ async function agent(folder: string): Promise<void> {
   process.disconnect?.();
 }
 
-// ── The trial ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The trial ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Runs the agent; with `killAt`, kills it once so many of its side effects are under way. */
+/** Runs the agent. With `killAt`, kills it once that many of its side effects are in flight. */
 async function live(folder: string, killAt = Number.POSITIVE_INFINITY): Promise<void> {
   const args = [...process.execArgv, script ?? "", "agent", folder];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });

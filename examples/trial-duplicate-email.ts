@@ -1,6 +1,7 @@
 /**
- * Trial 2: a tool that sends a mail, which is a line in a file. The agent sends one; asked again in the same session
- * it calls the tool with the same arguments, and gets the recorded result instead of a second mail. The model is told.
+ * Trial 2: a tool that sends a mail, which is a line in a file. The agent sends one. Asked again in the same
+ * session, it calls the tool with the same arguments and gets the recorded result instead of a second mail.
+ * The model learns that it is a repeat.
  */
 
 import { appendFileSync, readFileSync } from "node:fs";
@@ -23,7 +24,7 @@ const sendMail = tool({
   },
 });
 
-/** Mails whoever the last prompt names. Its call ids are new every time, as a provider's are. */
+/** Sends a mail to the address in the last prompt. Its call ids are new every time, like a provider's. */
 const model: Model = async ({ messages }) => {
   const last = messages.at(-1);
   if (last?.role === "tool") return { message: { text: "Done." } };

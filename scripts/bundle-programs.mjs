@@ -1,8 +1,10 @@
-// Bundles programs of the tests, for `test/program.ts`, which waits for it: the bundler itself cannot be waited for.
+// Bundles programs of the tests for `test/program.ts`, which runs this as a process because the bundler is
+// asynchronous.
 //
-//     node scripts/bundle-programs.mjs '{ "folder": …, "programs": { name: file }, "external": [package], "instead": { file: other } }'
+//     node scripts/bundle-programs.mjs '{ "folder": …, "programs": { name: file }, "external": [package],
+//         "instead": { file: other } }'
 //
-// `instead`: what the programs themselves, and nothing below them, get in place of a file that they import.
+// `instead` replaces a file that the programs import themselves. Imports of deeper modules are not replaced.
 
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,8 +22,8 @@ const replacing = {
   },
 };
 
-// What is imported when needed stays in files of its own, and what one program does not use of a folder's `index.ts` is not
-// loaded by it because another program does. Else each start would run the whole model: twice the time.
+// Lazy imports stay in separate files. A program loads only the exports of a folder's `index.ts` that it uses
+// itself. Otherwise each start would load the whole model, which doubles its time.
 const bundle = await rolldown({
   cwd: root,
   input: programs,
@@ -38,7 +40,7 @@ await bundle.write({
   format: "esm",
   entryFileNames: "[name].mjs",
   chunkFileNames: "[name]-[hash].mjs",
-  // For NODE_OPTIONS=--enable-source-maps; by itself Node does not look at them.
+  // For NODE_OPTIONS=--enable-source-maps. Node ignores them by default.
   sourcemap: true,
 });
 await bundle.close();

@@ -26,7 +26,9 @@ const STEP_LIMIT_MS = 30 * 60_000;
 const FAILURE_LENGTH = 4_000;
 const OUTPUT_LINES = 200;
 const SECOND_NODE_MAJOR = 24;
-/** What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both, shorter on the first. */
+/**
+ * The two Nodes differ in the SQLite driver. Tests of the driver run on both, in a short form on the first.
+ */
 const ON_BOTH = [
   "stores/conformance/sqlite.",
   "stores/conformance/model.",
@@ -36,21 +38,27 @@ const ON_BOTH = [
   "stores/files/leases.",
 ];
 /**
- * What a user meets first runs on the Node that runs this. All else runs on the second: it starts in a third of the time, and
- * the driver of Node 20 collects all garbage whenever a connection closes, which takes longer than most tests.
- * HOLDFAST_FULL=1 runs everything on both.
+ * Tests of a user's first steps run on the Node that runs this script. All others run on the second Node,
+ * which starts in a third of the time. The driver of Node 20 collects all garbage whenever a connection
+ * closes, which takes longer than most tests. HOLDFAST_FULL=1 runs everything on both.
  */
 const ON_FIRST = ["demo/demo.", "examples/quickstart."];
 
-/** Of the first Node's share, which is a sixth. */
+/** Workers for the first Node, which runs a sixth of the tests. */
 const SHORT_WORKERS = Math.max(1, Math.floor(availableParallelism() / 4));
-/** Of the second's. Most of their time they wait for processes that they have started; with one less, processors stand still. */
+/**
+ * Workers for the second Node. Most of the time they wait for their child processes; with one less,
+ * processors idle.
+ */
 const LONG_WORKERS = Math.floor(availableParallelism() / 2) + 3;
 
-/** For the two tools in Go, compiler and bundler: a quarter of their time went to collecting garbage, for the same memory. */
+/**
+ * GOGC for the two tools in Go, compiler and bundler. By default a quarter of their time is garbage
+ * collection.
+ */
 const LAZY_COLLECTOR = "400";
 
-/** What a machine keeps in memory, and how much of it must be free: a container often has a few megabytes. */
+/** The file system in memory, and how much of it must be free. A container often has only a few megabytes. */
 const MEMORY = "/dev/shm";
 const ENOUGH_BYTES = 4_000_000_000;
 
@@ -64,13 +72,13 @@ const total = { passed: 0, failed: 0, skipped: 0 };
 
 const packages = join(root, "node_modules");
 const tool = (name) => join(packages, ".bin", name);
-/** Both are called tsc, so that neither can be found by its name. */
+/** Both are called tsc, so neither can be found by name. */
 const NATIVE_COMPILER = join(packages, "typescript-native", "bin", "tsc");
 const OLD_COMPILER = join(packages, "typescript", "bin", "tsc");
 
 /**
- * Where the tests have their temporary files: in memory, if there is enough of it, since every sync costs a disk milliseconds and
- * the processor more than the write. What is about a disk takes HOLDFAST_DISK; with HOLDFAST_FULL=1 all is there.
+ * The folder for temporary files of the tests: in memory if there is enough, because each sync costs a disk
+ * milliseconds. Tests of disks use HOLDFAST_DISK. With HOLDFAST_FULL=1 all files are on the disk.
  */
 function quickFolder() {
   if (process.env.HOLDFAST_FULL || !existsSync(MEMORY)) return tmpdir();
@@ -78,7 +86,7 @@ function quickFolder() {
   if (bavail * bsize < ENOUGH_BYTES) return tmpdir();
   try {
     const folder = mkdtempSync(join(MEMORY, "holdfast-check-"));
-    // Some tests have processes of another user.
+    // Some tests run processes as another user.
     chmodSync(folder, 0o1777);
     return folder;
   } catch {
@@ -86,7 +94,7 @@ function quickFolder() {
   }
 }
 
-/** Runs one command in a process group of its own, and leaves nothing of that group behind. */
+/** Runs one command in its own process group, and ends every process of that group. */
 function execute({ command, args, env = {}, priority = 0 }) {
   return new Promise((resolve) => {
     const { FORCE_COLOR: _, ...inherited } = process.env;
@@ -179,7 +187,7 @@ async function suite(name, node, only = [], env = {}) {
   );
 }
 
-/** Every failed test with its message; then the errors outside of tests, or else the end of the output. */
+/** Every failed test with its message, then the errors outside of tests, or else the end of the output. */
 function whatFailed({ testResults = [] }, output) {
   const failed = testResults.flatMap(({ name, message, assertionResults = [] }) => {
     const tests = assertionResults.filter(({ status }) => status === "failed");
@@ -195,7 +203,7 @@ function whatFailed({ testResults = [] }, output) {
   return [...failed, end.join("\n")].join("\n\n");
 }
 
-/** The package of the second Node. Null where this is that Node already, or npm has none for this machine. */
+/** The package of the second Node. Null if this is that Node already, or npm has none for this machine. */
 function secondNode() {
   const home = join(root, "test", `node${SECOND_NODE_MAJOR}`);
   const { optionalDependencies } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
@@ -207,9 +215,9 @@ function secondNode() {
 }
 
 /**
- * It is in a folder of its own, where its bin cannot shadow `node` for npm scripts, and fetched beside the first tests: who does not
- * run the tests has no use for it. Of its files only the program is unpacked: 2,800 others are headers, and `npm ci`, which writes
- * them all, takes twice the time. Null where it could not be had.
+ * Installs the second Node, or returns null if that fails. It has its own folder, so that its bin cannot
+ * shadow `node` for npm scripts. It is fetched during the first tests, because only tests need it. Only the
+ * program is unpacked: `npm ci` would also write 2,800 headers and take twice the time.
  */
 async function fetched({ name, folder, version, integrity }) {
   const program = join(folder, "bin", "node");
@@ -231,7 +239,7 @@ async function fetched({ name, folder, version, integrity }) {
   }
 }
 
-/** Its program and manifest, if it is what the lockfile says. They are there together or not at all. */
+/** Its program and manifest, if they match the lockfile. Both exist, or neither does. */
 function unpack(tarball, integrity, folder) {
   const sum = createHash("sha512").update(readFileSync(tarball)).digest("base64");
   if (integrity !== `sha512-${sum}`) throw new Error(`${tarball} is not what the lockfile says`);
@@ -266,7 +274,7 @@ async function allSuites(fetching) {
     const some = paths(files.filter((file) => onBoth(file) || !onFirst(file)));
     await suite(there, second, [...some, `--maxWorkers=${LONG_WORKERS}`], { HOLDFAST_REST: "1" });
   };
-  // At once: each waits for processes and disks a quarter of its time.
+  // Both run at once, because each waits for processes and disks a quarter of its time.
   await Promise.all([
     suite(
       here,
@@ -278,7 +286,7 @@ async function allSuites(fetching) {
   ]);
 }
 
-/** What is checked is the very tarball that would be published. No test needs it. */
+/** Checks the tarball that would be published. No test needs it. */
 async function checkPackage(aside) {
   if (!(await step("build", aside("tsdown")))) return;
   const pack = { command: "npm", args: ["pack", "--ignore-scripts", "--pack-destination", scratch] };
@@ -297,15 +305,15 @@ async function checkPackage(aside) {
 }
 
 /**
- * With the compiler that is a program and not a library, in a quarter of the time and on one processor, since a second checker
- * does half of the work again. HOLDFAST_FULL=1 asks the one that most users still have as well.
+ * Uses the native compiler on one processor: it takes a quarter of the time, and a second checker would
+ * repeat half of the work. HOLDFAST_FULL=1 also runs the JavaScript compiler, which most users still have.
  */
 async function checkTypes(name, aside, ...args) {
   await step(name, aside(NATIVE_COMPILER, "--singleThreaded", ...args));
   if (process.env.HOLDFAST_FULL) await step(`${name}, old`, aside(OLD_COMPILER, ...args));
 }
 
-/** A user's program with the package beside it, where the packages that ours needs are found above. */
+/** A user's program beside the package. The dependencies of the package are found in a folder above. */
 function installed(tarball) {
   const user = join(packages, `.user-${process.pid}`);
   const home = join(user, "node_modules", "holdfast");
@@ -326,7 +334,8 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
 }
 
 try {
-  // The suites wait for disks and processes a quarter of the time: whatever only reads files takes that, and no more.
+  // The suites wait for disks and processes a quarter of the time. Steps that only read files run meanwhile,
+  // at a low priority.
   const second = secondNode();
   const fetching = second && fetched(second);
   const on =
@@ -336,8 +345,8 @@ try {
       args: [isAbsolute(program) ? program : tool(program), ...args],
       priority: constants.priority.PRIORITY_LOW,
     });
-  // Two are programs for which Node is only the door. Whatever else comes out the same on any Node runs on the one that starts
-  // faster: a third less processor time for knip and attw.
+  // Two tools are native programs that Node only starts. The others give the same result on any Node, so they
+  // run on the faster one: knip and attw take a third less processor time.
   const look = async () => {
     const here = on(process.execPath);
     const natives = [

@@ -1,8 +1,12 @@
-// Runs a program of this repository: `node scripts/run.mjs demo/main.ts`. It is bundled first: that takes a tenth of the time that
-// a loader needs for hundreds of files, and a bench measures the code as a user's program gets it, without the helpers that
-// a loader puts around every function to keep its name. What is imported late stays in files of its own, as in the package: put
-// into one file, every module becomes a function, and its constants variables, which V8 cannot build into the code that reads
-// them. The program finds itself at the root of the repository.
+// Runs a program of this repository: `node scripts/run.mjs demo/main.ts`.
+//
+// The program is bundled first, which takes a tenth of the time that a loader needs for hundreds of files. A
+// bench then measures the code that users get, without the name-keeping helpers that a loader adds to every
+// function.
+//
+// Lazy imports stay in separate files, as in the package. In a single file every module would become a
+// function and its constants variables, which V8 cannot inline. The program runs in the root of the
+// repository.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
@@ -11,18 +15,18 @@ import { rolldown } from "rolldown";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
-// Where several are named the last counts: `npm run bench -- bench/peers/dbos.ts` names a second.
+// If several programs are named, the last counts: `npm run bench -- bench/peers/dbos.ts` names a second one.
 let entry;
 while (process.argv[2]?.endsWith(".ts")) [entry] = process.argv.splice(2, 1);
 if (entry === undefined) throw new Error("Name the program: node scripts/run.mjs demo/main.ts");
 const folder = mkdtempSync(join(root, "node_modules", ".run-"));
-// Also when what is run ends the process by itself.
+// Also if the program ends the process itself.
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const bundle = await rolldown({
   cwd: root,
   input: entry,
   platform: "node",
-  // Packages stay where they are.
+  // Packages are not bundled.
   external: (id) => !id.startsWith(".") && !isAbsolute(id),
   transform: { target: "node20" },
   logLevel: "warn",

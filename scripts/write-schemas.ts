@@ -1,4 +1,4 @@
-// Writes the published schemas anew: `npm run schemas`, after a change of a record's table.
+// Regenerates the published schemas: `npm run schemas`, after a change to a record's table.
 
 import { writeFileSync } from "node:fs";
 import { SCHEMAS } from "../src/projections/index.ts";
