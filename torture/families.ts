@@ -80,6 +80,11 @@ async function* failpoints(workshop: Workshop, share: number): AsyncGenerator<Jo
     const run = () => runCase(workshop, script, [KILL_WHEN_SENT]);
     yield job("failpoints", script, KILL_WHEN_SENT.name, { kills: 1 }, run);
   }
+  for (const name of ["timed, lands when asked", "timed, lands when asked, slow answer"]) {
+    const script = scenario(name);
+    const run = () => runCase(workshop, script, [KILL_WHEN_SENT]);
+    yield job("failpoints", script, KILL_WHEN_SENT.name, { kills: 1 }, run);
+  }
 }
 
 const RECOVERED = [
@@ -116,6 +121,7 @@ async function* recovery(workshop: Workshop, share: number): AsyncGenerator<Job>
 const BEGINNINGS = (workshop: Workshop): [string, (dir: string) => void][] => [
   ["keyed", () => undefined],
   ["one after another", workshop.layStore],
+  ["four sessions at once", workshop.layStore],
 ];
 
 async function* systemCalls(workshop: Workshop, share: number): AsyncGenerator<Job> {

@@ -88,12 +88,15 @@ async function runFamily(workshop: Workshop, report: Report, family: Family): Pr
 
 async function runPlants(workshop: Workshop, report: Report): Promise<void> {
   const begun = performance.now();
-  const plants = PLANTS.filter((plant) => strace || !plant.needsStrace);
+  const { name: store } = chosenStore();
+  const plants = PLANTS.filter((plant) => {
+    return (strace || !plant.needsStrace) && (plant.store ?? store) === store;
+  });
   await inParallel(each(plants), async (plant) => {
     const result = await plant.run(workshop);
     report.plants.push({ name: plant.name, under: plant.under, ...foundBy(plant, result) });
   });
-  const durabilityPlants = chosenStore().name === "files" ? FILES_DURABILITY_PLANTS : DURABILITY_PLANTS;
+  const durabilityPlants = store === "files" ? FILES_DURABILITY_PLANTS : DURABILITY_PLANTS;
   if (strace) {
     for (const [name, mutations] of Object.entries(durabilityPlants)) {
       const result = await cut(workshop, { seed: 1, randoms: 4, limit: 2_000, untilFound: true }, mutations);

@@ -6,7 +6,7 @@ import { KILL_WHEN_SENT, killAt } from "./cases/failpoints.ts";
 import { countCalls, failAt } from "./cases/system-calls.ts";
 import { runZombie } from "./cases/zombies.ts";
 import { type Scenario, scenario } from "./scenario.ts";
-import { chosenStore } from "./store-under-test.ts";
+import { chosenStore, type StoreName } from "./store-under-test.ts";
 import type { Workshop } from "./workshop.ts";
 
 export interface Plant {
@@ -15,6 +15,8 @@ export interface Plant {
   /** Finding any of these is enough. */
   readonly expect: readonly string[];
   readonly needsStrace?: true;
+  /** The only store that has the bug. Default: every store. */
+  readonly store?: StoreName;
   run(workshop: Workshop): Promise<CaseResult>;
 }
 
@@ -24,6 +26,18 @@ const under = (name: string, script: string, faults: readonly Fault[], ...expect
   under: `${script}; ${faults.map((fault) => fault.name).join(", ") || "no fault"}`,
   expect,
   run: (workshop) => runCase(workshop, scenario(script), faults, { plant: name }),
+});
+
+/** A bug in a place that no wrapper reaches, planted in the source of an agent of its own. */
+const inSource = (
+  name: string,
+  mutation: Mutation,
+  script: string,
+  faults: readonly Fault[],
+  ...expect: string[]
+): Plant => ({
+  ...under(name, script, faults, ...expect),
+  run: async (workshop) => runCase(await workshop.mutated([mutation]), scenario(script), faults),
 });
 
 const asZombie = (name: string, script: string, point: string, ...expect: string[]): Plant => ({
@@ -40,6 +54,42 @@ async function brokenDisk(workshop: Workshop, script: Scenario): Promise<Fault> 
   return failAt(syncCall, Math.max(1, counts[syncCall] - 4), "EIO", true, workshop.layStore);
 }
 
+const WAITING_KEY_IS_FREE: Mutation = {
+  file: "src/ledger/wave.ts",
+  from: "(holder && isOpen(holder.status))",
+  to: '(holder && isOpen(holder.status) && holder.status !== "waiting")',
+};
+
+const QUESTION_THEN_ANSWER = [
+  "const elapsedMs = context.journal.steady() - Math.max(context.lostSince(call), endedAt);",
+  "const verdict = await askVerify(step);",
+] as const;
+
+const JUDGED_BY_THE_ANSWER: Mutation = {
+  file: "src/ledger/settling.ts",
+  from: QUESTION_THEN_ANSWER.join("\n  "),
+  to: QUESTION_THEN_ANSWER.toReversed().join("\n  "),
+};
+
+const ANSWERED_BEFORE_COMMIT: Mutation = {
+  file: "src/stores/sqlite/queue.ts",
+  from: "if (wrote && !this.#commit(transaction, acts)) return null;",
+  to: `if (acts.length >= 3) acts.forEach((act, index) => act.resolve(results[index]));
+    if (wrote && !this.#commit(transaction, acts)) return null;`,
+};
+
+/** Fails each sync of the run in turn, until one of them shows the bug. */
+async function failEverySync(workshop: Workshop, script: Scenario, mutation: Mutation): Promise<CaseResult> {
+  const { syncCall } = chosenStore();
+  const mutated = await workshop.mutated([mutation]);
+  const counts = await countCalls(mutated, script, workshop.layStore);
+  let result: CaseResult = { fired: false, violations: [], runs: 0 };
+  for (let number = 1; number <= counts[syncCall] && result.violations.length === 0; number++) {
+    result = await runCase(mutated, script, [failAt(syncCall, number, "EIO", false, workshop.layStore)]);
+  }
+  return result;
+}
+
 export const PLANTS: readonly Plant[] = [
   under("issued after the effect", "keyed", [killAt("call.executed")], "I1"),
   under("turn saved at its end", "ask", [killAt("call.executed")], "I1", "I3"),
@@ -54,7 +104,15 @@ export const PLANTS: readonly Plant[] = [
   under("call swallowed", "ask", [], "I4", "I6"),
   under("effect sent twice", "ask", [], "I4"),
   under("verify guesses", "fenced", [killAt("call.starts")], "I4"),
-  under("not yet taken for never", "timed, late effect", [KILL_WHEN_SENT], "I4"),
+  under("not yet taken for never", "timed, lands when asked", [KILL_WHEN_SENT], "I4"),
+  inSource("key of a waiting call is free", WAITING_KEY_IS_FREE, "said twice, answer lost", [], "I4"),
+  inSource(
+    "not yet judged by the time of the answer",
+    JUDGED_BY_THE_ANSWER,
+    "timed, lands when asked, slow answer",
+    [KILL_WHEN_SENT],
+    "I4",
+  ),
   under("not yet for ever", "timed", [killAt("call.starts")], "I14"),
   under("ends twice", "keyed", [], "I8"),
   under("all calls issued at once", "one after another", [], "I1"),
@@ -69,6 +127,14 @@ export const PLANTS: readonly Plant[] = [
       const fault = await brokenDisk(workshop, scenario("keyed"));
       return runCase(workshop, scenario("keyed"), [fault], { plant: "errors taken for success" });
     },
+  },
+  {
+    name: "three acts answered before their COMMIT",
+    under: "four sessions at once; EIO at one sync after the other",
+    expect: ["I2", "I13"],
+    needsStrace: true,
+    store: "sqlite",
+    run: (workshop) => failEverySync(workshop, scenario("four sessions at once"), ANSWERED_BEFORE_COMMIT),
   },
 ];
 

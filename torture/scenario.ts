@@ -11,6 +11,11 @@ export interface Behaviour {
   readonly refuse?: number;
   /** Applied this long after the request arrived, even if the sender has died since. */
   readonly delayMs?: number;
+  /**
+   * The first request is applied right after its call was first verified. That answer was `nothing`, and it
+   * takes `answerMs`. So the effect lands between question and answer, at any speed of the machine.
+   */
+  readonly landsWhenAsked?: { readonly answerMs: number };
   /** Applied and answered only when the harness allows it. */
   readonly hold?: true;
 }
@@ -28,6 +33,8 @@ export interface Scenario {
   readonly parallel: number;
   /** Sessions that the program runs one after another, with the same script. */
   readonly sessions?: readonly string[];
+  /** Runs them at the same time instead, so that their appends share flushes. */
+  readonly isConcurrent?: true;
   readonly budget?: { readonly turns: number };
   readonly cadence?: "turn" | "call";
 }
@@ -108,6 +115,11 @@ const MIXED: readonly Scenario[] = [
     parallel: 2,
   },
   {
+    name: "said twice, answer lost",
+    turns: [[of("ask", { lose: 1 }), of("ask", { lose: 1 })]],
+    parallel: 2,
+  },
+  {
     name: "v1, v2, v1",
     turns: [
       [{ tool: "write", item: "v1" }],
@@ -125,10 +137,34 @@ const MIXED: readonly Scenario[] = [
   },
 ];
 
+/** Sessions that only talk: nothing but their appends, and those in step with each other. */
+const CONCURRENT: Scenario = {
+  name: "four sessions at once",
+  turns: [],
+  parallel: 1,
+  sessions: ["s", "t", "u", "v"],
+  isConcurrent: true,
+};
+
+/** Only for a process that is killed once its request is sent: until then its tool has no answer. */
+const LANDING_WHEN_ASKED: readonly Scenario[] = [
+  {
+    name: "timed, lands when asked",
+    turns: [[of("timed", { landsWhenAsked: { answerMs: 0 } })]],
+    parallel: 1,
+  },
+  {
+    name: "timed, lands when asked, slow answer",
+    turns: [[of("timed", { landsWhenAsked: { answerMs: SETTLE_MS + 100 } })]],
+    parallel: 1,
+  },
+];
+
+/** The scenarios that run undisturbed and with a kill at every failpoint. */
 export const SCENARIOS: readonly Scenario[] = [...CLASSES, ...MIXED];
 
 export function scenario(name: string): Scenario {
-  const found = SCENARIOS.find((each) => each.name === name);
+  const found = [...SCENARIOS, CONCURRENT, ...LANDING_WHEN_ASKED].find((each) => each.name === name);
   if (!found) throw new Error(`there is no scenario ${JSON.stringify(name)}`);
   return found;
 }

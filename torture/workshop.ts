@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Bundle, bundle } from "./bundle.ts";
+import { type Bundle, bundle, type Mutation } from "./bundle.ts";
 import { type Child, killAll, startNode } from "./processes.ts";
 import { layStore, openStore } from "./store-under-test.ts";
 
@@ -40,6 +40,13 @@ export class Workshop {
       rmSync(folder, { recursive: true, force: true });
       throw error;
     }
+  }
+
+  /** The same workshop, with bugs planted in the agent's source. */
+  async mutated(mutations: readonly Mutation[]): Promise<Workshop> {
+    const folder = mkdtempSync(join(this.folder, "mutated-"));
+    const { agent } = await bundle(folder, mutations, ["agent"]);
+    return new Workshop(this.folder, { ...this.bundle, agent }, this.world, this.worldProcess);
   }
 
   /** A fresh folder, deleted when `work` is done. */

@@ -66,6 +66,18 @@ describe("I4: the promise's table", () => {
     }
   });
 
+  test("a key that is issued for a second call is found, unless the first has ended", () => {
+    const withKey = (callId: string) => {
+      return { type: "call.issued", batch: "b3", data: { ...ISSUED, callId, key: "k", tool: "ask" } };
+    };
+    const keysOf = ({ events }: Story, at: number) => {
+      events[2] = withKey("c0");
+      events.splice(at, 0, withKey("c1"));
+    };
+    expect(spoilt((story) => keysOf(story, 3), "ask")).toContain("I4");
+    expect(spoilt((story) => keysOf(story, 4), "ask")).not.toContain("I4");
+  });
+
   test("a completed call that never happened is found", () => {
     expect(spoilt((story) => (story.world = []))).toContain("I4");
   });

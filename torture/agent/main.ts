@@ -32,8 +32,10 @@ async function main(): Promise<number> {
   const store = recorded(plantInStore(config.plant, bare), config.dir);
   const holdfast = await open(undefined, { store, leaseMs: config.leaseMs });
   try {
+    const { sessions = [SESSION], isConcurrent } = config.scenario;
+    if (isConcurrent) return await runAtOnce(holdfast, sessions);
     let code: number = EXIT.done;
-    for (const id of config.scenario.sessions ?? [SESSION]) {
+    for (const id of sessions) {
       code = await runSession(holdfast, id);
       if (code !== EXIT.done) break;
     }
@@ -50,6 +52,17 @@ async function main(): Promise<number> {
 async function ownAnswers(): Promise<void> {
   await Promise.all(inFlight);
   for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Waits for all of them, also if one fails: what the others are told still counts. */
+async function runAtOnce(
+  holdfast: Awaited<ReturnType<typeof open>>,
+  sessions: readonly string[],
+): Promise<number> {
+  const running = sessions.map((id) => runSession(holdfast, id));
+  await Promise.allSettled(running);
+  const codes = await Promise.all(running);
+  return codes.find((code) => code !== EXIT.done) ?? EXIT.done;
 }
 
 async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string): Promise<number> {

@@ -29,6 +29,7 @@ const input = z.object({
       lose: z.number().optional(),
       refuse: z.number().optional(),
       delayMs: z.number().optional(),
+      landsWhenAsked: z.object({ answerMs: z.number() }).optional(),
       hold: z.literal(true).optional(),
     })
     .optional(),

@@ -7,9 +7,20 @@
  *
  * For every class: a call that the ledger calls completed happened once. A failed call did not happen, unless
  * the tool declared that an unknown outcome may be given up.
+ *
+ * A key belongs to one call at a time. While the outcome of a call is open, the same key must not be issued
+ * for another call: the effect may have happened.
  */
 
-import { type Evidence, field, historyOf, type Logged, type Rule, type Violation } from "./evidence.ts";
+import {
+  type Evidence,
+  field,
+  historyOf,
+  type Logged,
+  type Rule,
+  type SessionLog,
+  type Violation,
+} from "./evidence.ts";
 import { classOf } from "./tool-classes.ts";
 
 const violation = (what: string): Violation => ({ invariant: "I4", what });
@@ -26,11 +37,31 @@ const EFFECTS: Readonly<Record<Ending, readonly number[]>> = {
 
 export const promise: Rule = (evidence) => {
   return evidence.sessions.flatMap((session) => {
-    return [...historyOf(session)].flatMap(([callId, history]) => {
+    const ofCalls = [...historyOf(session)].flatMap(([callId, history]) => {
       return checkCall(evidence, session.id, callId, history);
     });
+    return [...ofCalls, ...checkKeys(session)];
   });
 };
+
+function checkKeys({ events }: SessionLog): Violation[] {
+  const found: Violation[] = [];
+  const holders = new Map<string, string>();
+  for (const event of events) {
+    const callId = field<string>(event, "callId");
+    if (event.type === "call.completed" || event.type === "call.failed") {
+      for (const [key, holder] of holders) if (holder === callId) holders.delete(key);
+    }
+    const key = event.type === "call.issued" ? field<string | undefined>(event, "key") : undefined;
+    if (key === undefined) continue;
+    const holder = holders.get(key) ?? callId;
+    if (holder !== callId) {
+      found.push(violation(`${callId} was issued with the key of ${holder}, whose outcome was open`));
+    }
+    holders.set(key, callId);
+  }
+  return found;
+}
 
 function checkCall(
   evidence: Evidence,

@@ -34,6 +34,8 @@ class Place {
   private quiet: (() => void)[] = [];
   private holding: (() => void)[] = [];
   private released = false;
+  /** Requests that are applied once their key was verified. */
+  private readonly unasked = new Map<string, { readonly land: () => void; readonly answerMs: number }>();
 
   begin(): void {
     this.pending++;
@@ -59,6 +61,21 @@ class Place {
     });
   }
 
+  whenAsked(key: string, answerMs: number): Promise<void> {
+    return new Promise((land) => {
+      this.unasked.set(key, { land, answerMs });
+    });
+  }
+
+  /** Lets a request land that waited for this question, and takes its time. */
+  async asked(key: string): Promise<void> {
+    const waiting = this.unasked.get(key);
+    if (!waiting) return;
+    this.unasked.delete(key);
+    waiting.land();
+    await after(waiting.answerMs);
+  }
+
   release(): void {
     this.released = true;
     for (const go of this.holding.splice(0)) go();
@@ -82,6 +99,9 @@ async function effect(request: EffectRequest): Promise<Reply> {
   const { world } = request;
   place.begin();
   try {
+    if (world.landsWhenAsked && count === 1) {
+      await place.whenAsked(request.key, world.landsWhenAsked.answerMs);
+    }
     if (world.hold) await place.whenReleased();
     if (world.delayMs !== undefined) await after(world.delayMs);
     if (count <= (world.refuse ?? 0)) return refuse(request, "refused");
@@ -108,7 +128,7 @@ function refuse(request: EffectRequest, kind: "refused" | "fenced"): Reply {
 }
 
 /** With `fence`, anything not applied by now can never be, for this key, up to this attempt. */
-function verify(request: VerifyRequest): Reply {
+async function verify(request: VerifyRequest): Promise<Reply> {
   const { dir, key, attempt } = request;
   const found = readEntries(dir).find((entry) => entry.kind === "effect" && entry.key === key);
   if (!found && request.fence) {
@@ -116,6 +136,7 @@ function verify(request: VerifyRequest): Reply {
     fences.set(key, Math.max(attempt, fences.get(key) ?? 0));
   }
   note(request, "verified", found ? "landed" : "nothing");
+  await placeOf(dir).asked(key);
   return { status: 200, body: { result: found?.result ?? null } };
 }
 
