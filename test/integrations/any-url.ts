@@ -8,9 +8,7 @@ const path = fc.array(
   { maxLength: 5 },
 );
 
-/**
- * What `fc.webUrl` gives. That one makes a table of all of Unicode before its first address, for a second.
- */
+/** Like `fc.webUrl`, which spends a second on a table of all of Unicode before its first address. */
 export const anyUrl: fc.Arbitrary<string> = fc
   .tuple(fc.constantFrom("http", "https"), fc.domain(), path)
   .map(([scheme, domain, parts]) => `${scheme}://${domain}${parts.join("")}`);

@@ -1,4 +1,4 @@
-// A call that needs approval has not been run: what it waits for, and what a person can say to it.
+// A call that needs approval has not run: its state, and the answers that a person can give.
 
 import { join } from "node:path";
 import { generateText, stepCountIs, tool } from "ai";
@@ -50,7 +50,7 @@ async function start(): Promise<string> {
 const ann = ["--by", "ann", "--why", "I know them"];
 const run = (...words: string[]): Promise<Ran> => runInside(line.project, words);
 
-test("it waits for approval, cannot have landed, runs after retry, and is reported as refused after failed", async () => {
+test("an unapproved call cannot have landed, runs after retry, and fails after failed", async () => {
   const openCalls = { code: "SESSION_HAS_OPEN_CALLS" };
   await expect(start()).rejects.toMatchObject(openCalls);
   const page = (await run("calls")).out;
@@ -74,7 +74,7 @@ test("it waits for approval, cannot have landed, runs after retry, and is report
   await expect(start()).rejects.toMatchObject(openCalls);
   expect(refunded).toEqual(["a1"]);
 
-  // Now it has begun, and nobody knows what came of it: it may have landed.
+  // The call has started now, and its outcome is unknown: it may have landed.
   const ways = (await run("calls")).out.match(/holdfast resolve .*/g);
   expect(ways).toEqual(["landed", "retry", "failed"].map((each) => `holdfast resolve a1 ${each}`));
   expect((await run("resolve", "a1", "landed", "--result", '"receipt"', ...ann)).code).toBe(0);

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { answer } from "./paying-model.ts";
 import { freshHoldfast, program, says, scripted, toolCall } from "./scripted-world.ts";
 
-test("the tool's own key is computed from the parsed input, also while the call waits for approval", async () => {
+test("the key of an unapproved call is computed from the parsed input", async () => {
   const holdfast = await freshHoldfast();
   const charged: string[] = [];
   const charge = tool({

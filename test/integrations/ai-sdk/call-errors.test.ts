@@ -1,4 +1,5 @@
-// An error after an effect is on record must not reach the model as a failed tool: the model would repeat it.
+// An error after a recorded effect must not reach the model as a failed tool, because the model would repeat
+// it.
 
 import { generateText, stepCountIs, streamText, tool } from "ai";
 import { expect, test } from "vitest";
@@ -13,7 +14,7 @@ const pay = { id: "pay", text: "Pay" };
 const asksFor = (name: string) => answer([toolCall("c", name, { order: "1" })]);
 
 test.each(["mutate", "read"] as const)(
-  "toModelOutput that throws ends the run, as without holdfast, and the effect is not done again (%s)",
+  "toModelOutput that throws ends the run, and the effect is not repeated (%s)",
   async (effect) => {
     const holdfast = await freshHoldfast();
     const { log, tools } = makeWorld();
@@ -51,7 +52,7 @@ test.each(["mutate", "read"] as const)(
 );
 
 test.each(["charge", "find"] as const)(
-  "a store that does not answer while the results are written ends the run; the next goes on with what happened (%s)",
+  "a store that fails while results are written ends the run, and the next run resumes (%s)",
   async (name) => {
     const holdfast = await freshHoldfast();
     const { log, tools } = makeWorld();
@@ -63,12 +64,12 @@ test.each(["charge", "find"] as const)(
       const write = core.write.bind(core);
       let writes = 0;
       const busy = new HoldfastError("STORE_BUSY", "the database did not answer", { hint: "Try again." });
-      // The first is the answer, the second the results.
+      // The first write is the answer, the second the results.
       core.write = ((...given: Parameters<typeof write>) =>
         ++writes === 2 ? Promise.reject(busy) : write(...given)) as typeof write;
       await expect(generateText(request)).rejects.toBe(busy);
       expect(model.doGenerateCalls).toHaveLength(1);
-      // The same program tries again, with the same handle.
+      // The same program retries with the same handle.
       expect((await generateText(request)).text).toBe("paid");
     });
     expect(model.doGenerateCalls[1]?.prompt.at(-1)).toMatchObject({
@@ -110,7 +111,7 @@ test("a finished call asks for no approval, so a failing approval check cannot f
   }
 });
 
-test("a finished call stays the same call when its arguments are repaired differently after a restart", async () => {
+test("a finished call keeps its identity if its arguments are repaired differently later", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const broken = answer([{ ...toolCall("c", "charge", {}), input: "{order: 1}" }]);

@@ -1,4 +1,4 @@
-// How calls and results of earlier prompts are sent to a provider: as the SDK itself would send them.
+// Calls and results of earlier prompts are sent to a provider as the SDK itself would send them.
 
 import { generateText, stepCountIs, tool } from "ai";
 import type { MockLanguageModelV3 } from "ai/test";
@@ -12,7 +12,7 @@ import { freshHoldfast, says, scripted } from "./scripted-world.ts";
 const answered = (...blocks: Block[]) => ({ role: "assistant", blocks }) as unknown as Message;
 const results = (...blocks: Block[]) => ({ role: "tool", blocks }) as unknown as Message;
 
-test("invalid arguments of a refused call are sent as {}, so that providers accept the conversation", async () => {
+test("invalid arguments of a rejected call are sent as {}, which providers accept", async () => {
   const holdfast = await freshHoldfast();
   const session = await holdfast.session("s");
   const inputs = ["{oops", "42", '"text"', "[1]", '{"order":"A"}', ""];
@@ -38,7 +38,7 @@ test("invalid arguments of a refused call are sent as {}, so that providers acce
   await run("And now?", next);
   const told = next.doGenerateCalls[0]?.prompt[1]?.content as { input: unknown }[];
   expect(told.map(({ input }) => input)).toEqual([{}, {}, {}, {}, { order: "A" }, {}]);
-  // The record has what the model said.
+  // The record keeps the model's own arguments.
   const stored = session.messages[1]?.blocks.map((block) => block.kind === "tool_call" && block.args);
   expect(stored).toEqual(["{oops", 42, "text", [1], { order: "A" }, {}]);
 
@@ -65,7 +65,7 @@ test("text arguments that a tool accepted are sent unchanged", async () => {
   expect(told[0]?.content).toMatchObject([{ input: "a + b" }]);
 });
 
-test("a result has the provider's options of its call, as the SDK would send it", async () => {
+test("a result has the provider options of its call, as the SDK would send it", async () => {
   const holdfast = await freshHoldfast();
   const session = await holdfast.session("s");
   const providerMetadata = { google: { thoughtSignature: "signed" } };

@@ -1,4 +1,4 @@
-// A prompt id stands for one prompt for good: another text with that id never gets the old answer.
+// A prompt id identifies one prompt forever: another text with that id never gets the old answer.
 
 import { generateText } from "ai";
 import { expect, test } from "vitest";
@@ -28,7 +28,7 @@ async function asking(codecs: (typeof redaction)[] = []) {
   return { holdfast, ask };
 }
 
-test("the same id with other words, or another file, is PROMPT_DIVERGED, and nothing is recorded", async () => {
+test("the same id with another text or file is PROMPT_DIVERGED, and nothing is recorded", async () => {
   const { holdfast, ask } = await asking();
   const picture = (bytes: string) => ({
     id: "look",

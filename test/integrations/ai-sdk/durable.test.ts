@@ -1,5 +1,5 @@
-// What `durable` promises, with a real store and the SDK's own mock models. A crash is a session that is
-// closed without a word and opened again; real kills are in kills.test.ts.
+// The guarantees of `durable`, with a real store and the SDK's own mock models. A crash is simulated: the
+// session is closed without notice and opened again. Real kills are in kills.test.ts.
 
 import { APICallError } from "@ai-sdk/provider";
 import { generateText, stepCountIs, streamText, ToolLoopAgent, tool } from "ai";
@@ -13,7 +13,7 @@ import { freshHoldfast, makeWorld, program, READS, says, scripted, toolCall } fr
 
 const many = stepCountIs(9);
 
-test("a finished run is answered from the record: same words, same ids, no question, no effect", async () => {
+test("a finished run is answered from the record: same text, same ids, no question, no effect", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const pay = (model: MockLanguageModelV3) =>
@@ -86,7 +86,7 @@ test("a streamed tool call starts only after the whole answer is durable; text i
   expect(events).toEqual(["text, 0 recorded", "text, 0 recorded", "charge, 1 recorded"]);
 });
 
-test("a stream that breaks records nothing and starts nothing, and is asked again", async () => {
+test("a stream that breaks records nothing, starts nothing, and is requested again", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const broken = (parts: object[]) =>
@@ -126,7 +126,7 @@ test("a stream that breaks records nothing and starts nothing, and is asked agai
   expect({ text, log }).toEqual({ text: "done", log: ["charge 1"] });
 });
 
-test("another prompt at a recorded position is refused before anything is asked", async () => {
+test("another prompt at a recorded position is rejected before the model is asked", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const pay = (model: MockLanguageModelV3, prompt: string) =>
@@ -187,7 +187,7 @@ test("a program that catches the error and asks again in the same process resume
     );
     const request = { model: d.model(model), tools: d.tools(tools), prompt: "Pay", stopWhen: many };
     await expect(generateText(request)).rejects.toThrow("network");
-    // It is answered from the record up to where it failed, and asked only there.
+    // It is answered from the record up to the failure, and the model is asked only from there.
     const { steps, text } = await generateText(request);
     expect(steps[0]?.toolCalls[0]?.toolCallId).toBe("c");
     expect(text).toBe("paid");
@@ -196,7 +196,7 @@ test("a program that catches the error and asks again in the same process resume
   expect(log).toEqual(["charge 1"]);
 });
 
-test("the same prompt twice in one run is refused, because a crash would make them alike", async () => {
+test("the same prompt twice in one run is rejected, because resuming could confuse them", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (d) => {
     const model = scripted(says("one"), says("two"));
@@ -232,11 +232,11 @@ test("two calls of generateText one after the other are resumed one after the ot
   const { texts, said } = await both(scripted(says("two")));
   expect(texts).toEqual(["one", "two"]);
   expect(said).toBe("user assistant tool assistant user assistant tool assistant");
-  // The second answer used the first one's call id, as some providers do: it is another call all the same.
+  // The second answer reuses the first one's call id, as some providers do. It is still another call.
   expect(log).toEqual(["charge 1", "charge 2"]);
 });
 
-test("a conversation of prompts: each is a run of its own, and history is the transcript", async () => {
+test("in a conversation each prompt is its own run, and history is the transcript", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const ask = (prompt: string | { id: string; text: string }, model: MockLanguageModelV3) =>
@@ -264,7 +264,7 @@ test("a conversation of prompts: each is a run of its own, and history is the tr
   expect(session.messages.filter(({ role }) => role === "user")).toHaveLength(2);
 });
 
-test("an undeclared tool that throws may have acted: the model is not asked, a person is", async () => {
+test("after an undeclared tool throws, a person decides before the model is asked", async () => {
   const holdfast = await freshHoldfast();
   const { log } = makeWorld();
   const charge = tool({
@@ -314,7 +314,7 @@ test("a definite failure is reported to the model, with the same text after a cr
   expect(JSON.stringify(model.doGenerateCalls[0]?.prompt.at(-1))).toContain("card declined");
 });
 
-test("approval: the call waits in the human queue, runs once approved, and not if refused", async () => {
+test("a call waits for approval, runs once if approved, and not if refused", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const charge = { ...tools.charge, needsApproval: ({ order }: { order: string }) => order !== "free" };
@@ -345,7 +345,7 @@ test("approval: the call waits in the human queue, runs once approved, and not i
   expect(JSON.stringify(model.doGenerateCalls[0]?.prompt.at(-1))).toContain("too much");
 });
 
-test("identical calls side by side happen once, and the model reads that the second is a repeat", async () => {
+test("identical parallel calls run once, and the model reads that the second is a repeat", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const slow = {
@@ -367,7 +367,7 @@ test("identical calls side by side happen once, and the model reads that the sec
   expect(JSON.stringify(model.doGenerateCalls[1]?.prompt.at(-1)).match(/not run again/g)).toHaveLength(2);
 });
 
-test("a read that gives another answer each time does not make a resumed prompt another one", async () => {
+test("a read with a different result each time does not change a resumed prompt", async () => {
   const holdfast = await freshHoldfast();
   let reads = 0;
   const clock = tool({ inputSchema: z.object({}), execute: () => ({ now: ++reads }) });
@@ -399,7 +399,7 @@ test("a read that gives another answer each time does not make a resumed prompt 
   ]);
 });
 
-test("calls that the SDK refuses itself are recorded, and the conversation continues", async () => {
+test("calls that the SDK itself rejects are recorded, and the conversation continues", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const run = (model: MockLanguageModelV3) =>
@@ -433,7 +433,7 @@ test("an answer with unrun tools is finished before a new prompt", async () => {
   });
 });
 
-test("the vendor's key reaches the tool, and stays the same over an interrupted attempt", async () => {
+test("the vendor key reaches the tool and stays the same after an interrupted attempt", async () => {
   const holdfast = await freshHoldfast();
   const keys: string[] = [];
   const charge = tool({
@@ -458,7 +458,7 @@ test("the vendor's key reaches the tool, and stays the same over an interrupted 
   expect(new Set(keys).size).toBe(1);
 });
 
-test("a cancelled session, an empty budget: the model is not asked", async () => {
+test("the model is not asked in a cancelled session or without budget", async () => {
   const holdfast = await freshHoldfast();
   const model = scripted(says("one"), says("two"), says("three"));
   const prices = { "mock-model": { input: 100_000, output: 0 } };
@@ -480,7 +480,7 @@ test("a cancelled session, an empty budget: the model is not asked", async () =>
   expect(model.doGenerateCalls).toHaveLength(1);
 });
 
-test("two questions at once on one handle are refused; after an abort the next may be asked", async () => {
+test("two parallel questions on one handle are rejected; after an abort the next is accepted", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (d, session) => {
     let release = (): void => undefined;
@@ -501,7 +501,7 @@ test("two questions at once on one handle are refused; after an abort the next m
     abort.abort(new Error("too slow"));
     const { text } = await generateText({ model: d.model(model), prompt: "quick" });
     release();
-    // The answer to the question that was given up comes after all. It is not recorded, and nobody gets it.
+    // The answer to the abandoned question arrives late. It is not recorded, and no caller gets it.
     await expect(slow).rejects.toMatchObject({ code: "STATE_STALE" });
     expect(text).toBe("in time");
     expect(session.messages).toHaveLength(2);

@@ -1,4 +1,4 @@
-// `fromAiSdk`: answers that ended before the model was done, and streams that break.
+// `fromAiSdk`: answers that ended too early, and streams that break.
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import type { LanguageModelV3GenerateResult, LanguageModelV3StreamPart } from "@ai-sdk/provider";
@@ -49,7 +49,7 @@ test.each([
         code: "INPUT_INVALID",
         message: expect.stringContaining(words),
       });
-      // With `durable` it is the SDK that does not run it.
+      // With `durable` the SDK decides not to run it.
       await program(holdfast, async (d) => {
         const request = { model: d.model(scripted(ended(unified))), tools: d.tools(tools), prompt: "Pay" };
         if (stream) await streamText(request).consumeStream();
@@ -60,7 +60,7 @@ test.each([
   },
 );
 
-test("a call of a complete answer runs, whatever the provider names its finish reason", async () => {
+test("a call of a complete answer runs, with any finish reason", async () => {
   for (const unified of ["stop", "tool-calls"] as const) {
     const holdfast = await freshHoldfast();
     const session = await holdfast.session("own");
@@ -72,7 +72,7 @@ test("a call of a complete answer runs, whatever the provider names its finish r
   }
 });
 
-test("a provider that is overloaded in the middle of a stream is asked again", async () => {
+test("an overload error in the middle of a stream is retried", async () => {
   const begun = anthropicWire.STREAM_EXCHANGE[1]?.events?.slice(0, 2) ?? [];
   const overloaded = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } };
   const server = await wireServer([
@@ -99,7 +99,7 @@ test.each([
   ["broken", '"broken"', false],
   [undefined, "undefined", false],
 ] as const)(
-  "a stream's error %j is an Error that says so, and is tried again if that may help",
+  "a stream's error %j becomes an Error with its message, and is retried if that may help",
   async (error, words, helps) => {
     const holdfast = await freshHoldfast();
     const session = await holdfast.session("own");

@@ -1,5 +1,5 @@
-// An AI SDK program in a process of its own, killed with SIGKILL at the worst places and started again. What
-// happened in the world is read from the world's own log.
+// An AI SDK program as a process, killed with SIGKILL at the worst points and started again. Its effects are
+// read from the world's own log.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import { programFile } from "../../program.ts";
 import { quickFolder } from "../../quick-folder.ts";
 import type { Job } from "./programs/agent.ts";
 
-// Each start of Node is a second, and ten on a busy machine.
+// Each start of Node takes a second, and ten on a busy machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const PROGRAM = programFile(new URL("programs/agent.ts", import.meta.url));
@@ -20,9 +20,9 @@ afterAll(() => {
 });
 
 interface Kill {
-  /** A failpoint of ours, passed for the n-th time in that process. */
+  /** A failpoint of the library, passed for the n-th time in that process. */
   readonly at?: string;
-  /** A place in the program's own tools. */
+  /** A point in the program's own tools. */
   readonly tool?: "inside" | "between";
 }
 
@@ -66,22 +66,19 @@ function seen({ world }: Job): string[] {
     .map((line) => line.split(" ").slice(0, 2).join(" "));
 }
 
-/**
- * In the order in which a run meets them, each in a new process that resumes what the killed one left. `in`:
- * of which run.
- */
+/** In the order of a run, each in a new process that resumes the killed one. `in`: the run that is killed. */
 const KILLS: readonly (Kill & { readonly in?: Job["call"] })[] = [
-  { at: "model.answered:1" }, // The model has answered, nobody knows.
-  { at: "message.appended:1", in: "generate" }, // The answer is recorded, its tool has not begun.
+  { at: "model.answered:1" }, // The model has answered, and nothing is recorded.
+  { at: "message.appended:1", in: "generate" }, // The answer is recorded, its tool has not started.
   { at: "results.appended:1" }, // The step is over, the next question is not asked.
-  { at: "message.appended:1" }, // The second answer is recorded: two calls side by side.
+  { at: "message.appended:1" }, // The second answer is recorded: two parallel calls.
   { at: "wave.issued:1" }, // The intent of the charge is durable, the charge is not made.
   { tool: "inside", in: "stream" }, // The charge is made, its outcome is not recorded.
   { tool: "between", in: "generate" }, // The charge is settled, the mail is issued.
   { at: "model.answered:1" }, // Both are done, the last answer is not recorded.
 ];
 
-/** Each costs a start of Node. All of them in both runs with HOLDFAST_FULL=1. */
+/** Each costs a start of Node. HOLDFAST_FULL=1 tries all of them in both runs. */
 const FULL = process.env["HOLDFAST_FULL"] === "1";
 
 async function killedJob(call: Job["call"]): Promise<Job> {
@@ -96,9 +93,9 @@ async function killedBareJob(): Promise<Job> {
   return job;
 }
 
-// One process finishes what the killed ones left, each in a place of its own: loading the framework takes
-// longer than the work.
-test("one charge and one mail, wherever the program is killed; without durable() the kill charges twice", async () => {
+// One process finishes the runs of all killed ones, each in its own folder, because loading the framework
+// takes longer than the work.
+test("a kill at any point leaves one charge and one mail; without durable() it charges twice", async () => {
   const killed = [killedJob("generate"), killedJob("stream"), killedBareJob()];
   const [generating, streaming, bare] = (await Promise.all(killed)) as [Job, Job, Job];
   const { stdout, stderr, status } = await start([generating, streaming, bare]);

@@ -30,7 +30,7 @@ const data = fc.oneof(
 );
 const mediaType = fc.constantFrom("image/png", "application/pdf", "text/plain", "");
 
-/** Members that are undefined are left out, as code that writes messages does. */
+/** Undefined members are left out, as in messages written by hand. */
 function record(fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<never> {
   return fc
     .record(fields)
@@ -133,7 +133,7 @@ test("every message comes back unchanged, also from the store", async () => {
     fc.asyncProperty(fc.array(message, { maxLength: 4 }), async (messages) => {
       const inputs = await fromModelMessages(messages, holdfast);
       const session = await holdfast.session(`session-${++number}`);
-      // Saved as a whole: single messages of a conversation that makes no sense would be refused.
+      // Saved as a whole, because single messages of an inconsistent conversation would be rejected.
       const createdAt = new Date(0).toISOString();
       await session.save({
         messages: inputs.map((input, index) => ({ createdAt, ...input, id: `m${index}` })),
@@ -147,7 +147,7 @@ test("every message comes back unchanged, also from the store", async () => {
   );
 });
 
-test("bytes are stored once, however often a message has them", async () => {
+test("bytes are stored once, however often a message contains them", async () => {
   const image = new Uint8Array([1, 2, 3]);
   const content = [
     { type: "image" as const, image },

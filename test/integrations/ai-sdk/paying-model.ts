@@ -13,7 +13,7 @@ const USAGE = {
 };
 
 let said = 0;
-/** Never twice the same, in any process. */
+/** Unique in every process. */
 const other = (): string => `${process.pid}-${Date.now()}-${Math.random()}-${++said}`;
 
 const toolCall = (toolName: string, input: object): LanguageModelV3Content => {
@@ -26,9 +26,7 @@ export function answer(content: LanguageModelV3Content[]): LanguageModelV3Genera
   return { content, finishReason, usage: USAGE, warnings: [] };
 }
 
-/**
- * Looks up, then charges and mails side by side, then says so: in other words and with other ids each time.
- */
+/** Looks up, then charges and mails in parallel, then reports it. Words and ids differ each time. */
 function nextAnswer({ prompt }: LanguageModelV3CallOptions): LanguageModelV3GenerateResult {
   const results = prompt.flatMap((message) => (message.role === "tool" ? message.content : []));
   const words: LanguageModelV3Content[] = [

@@ -1,4 +1,4 @@
-// A durable model refuses tools that did not pass through `d.tools`.
+// A durable model rejects tools that did not pass through `d.tools`.
 
 import type { LanguageModelV3FunctionTool } from "@ai-sdk/provider";
 import {
@@ -21,8 +21,8 @@ import { freshHoldfast, makeWorld, program, READS, says, scripted, toolCall } fr
 const stopWhen = stepCountIs(9);
 const asksFor = (name: string) => answer([toolCall("c", name, { order: "1" })]);
 
-describe("a tool that did not come through d.tools", () => {
-  test("is refused before the model is asked, by name, and nothing is recorded", async () => {
+describe("a tool that did not pass through d.tools", () => {
+  test("is rejected by name before the model is asked, and nothing is recorded", async () => {
     const { log, tools } = makeWorld();
     const requests = {
       generate: (request: Parameters<typeof generateText>[0]) => generateText(request),
@@ -54,7 +54,7 @@ describe("a tool that did not come through d.tools", () => {
     expect(log).toEqual([]);
   });
 
-  test("is refused also when the answer that calls it is on record", async () => {
+  test("is rejected also if the answer that calls it is recorded", async () => {
     const holdfast = await freshHoldfast();
     const { log, tools } = makeWorld();
     const pay = (given: (d: Durable) => ToolSet) =>
@@ -71,7 +71,7 @@ describe("a tool that did not come through d.tools", () => {
     expect(log).toEqual(["charge 1"]);
   });
 
-  test("a provider's tool that we run is refused once it is called, before it runs; through d.tools it runs", async () => {
+  test("a provider-defined tool that runs here is rejected when called, unless wrapped", async () => {
     const log: string[] = [];
     const bash = {
       type: "provider",
@@ -118,7 +118,7 @@ describe("still allowed", () => {
     return model;
   };
 
-  test("several d.tools, other names, dynamic tools, active tools: and a provider reads nothing of ours", async () => {
+  test("several d.tools, other names, dynamic and active tools, unchanged for the provider", async () => {
     const { log, tools } = makeWorld();
     const sent = async (...args: Parameters<typeof pay>) => {
       const model = await pay(...args);
@@ -139,7 +139,7 @@ describe("still allowed", () => {
     expect(log).toEqual(["charge 1", "charge 1", "dynamic", "charge 1"]);
   });
 
-  test("middleware on either side, also one that copies what it is given", async () => {
+  test("middleware on either side, also middleware that copies its input", async () => {
     const { log, tools } = makeWorld();
     const copies = {
       specificationVersion: "v3" as const,
@@ -158,7 +158,7 @@ describe("still allowed", () => {
     expect(log).toEqual(["charge 4711", "mail ann"]);
   });
 
-  test("tools that the client runs, through d.tools: the call is handed out, and its result is on record", async () => {
+  test("a client-side tool through d.tools: its call is returned, and its result is recorded", async () => {
     const holdfast = await freshHoldfast();
     const locate = tool({ inputSchema: z.object({ order: z.string() }) }) as ToolSet[string];
     const model = scripted(asksFor("locate"), says("it is in Bonn"));
@@ -175,7 +175,7 @@ describe("still allowed", () => {
     });
   });
 
-  test("tools that the provider runs need not go through d.tools", async () => {
+  test("tools that the provider runs need not pass through d.tools", async () => {
     const search = { type: "provider", id: "openai.web_search", args: {}, inputSchema: jsonSchema({}) };
     const ran = { ...toolCall("s", "search", {}), providerExecuted: true };
     const found = { type: "tool-result", toolCallId: "s", toolName: "search", result: "found" } as const;

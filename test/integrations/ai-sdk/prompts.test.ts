@@ -4,7 +4,7 @@ import { generateText, type ModelMessage } from "ai";
 import { expect, test } from "vitest";
 import { freshHoldfast, program, says, scripted } from "./scripted-world.ts";
 
-test("a prompt whose id is too long for the name of a run is refused, and nothing of it is written", async () => {
+test("a prompt whose id is too long for a run's name is rejected, and nothing is written", async () => {
   const holdfast = await freshHoldfast();
   const long = "x".repeat(201);
   await program(holdfast, async (d, session) => {

@@ -1,4 +1,4 @@
-// The real provider packages against recorded exchanges on loopback: no key, real bytes.
+// The real provider packages against recorded exchanges on loopback: no API key, real bytes.
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -29,7 +29,7 @@ async function begin(
 const thinksAloud = (requests: readonly WireRequest[]): void => {
   const sent = requests[1]?.body.messages[1].content as object[];
   expect(sent.slice(0, 2)).toEqual([anthropicWire.THINKING, anthropicWire.REDACTED]);
-  // Not only the same value: the same bytes.
+  // Equal bytes, not only equal values.
   expect(requests[1]?.text).toContain(JSON.stringify(anthropicWire.THINKING.signature));
   expect(requests[1]?.text).toContain(JSON.stringify(anthropicWire.THINKING.thinking));
   expect(requests[1]?.text).toContain(JSON.stringify(anthropicWire.REDACTED.data));
@@ -112,7 +112,7 @@ describe.each(SUBJECTS)("$name", ({ exchanges, model, tokens, providerOptions, s
       expect(charges).toEqual(["4711"]);
       expect(spent).toEqual({ tokens, turns: 2 });
       sentBack(requests);
-      // All of it from the record now.
+      // Everything comes from the record now.
       expect((await run(5)).text).toBe("Paid.");
       expect(requests).toHaveLength(2);
     },

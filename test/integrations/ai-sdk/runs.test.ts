@@ -10,7 +10,7 @@ import { freshHoldfast, makeWorld, program, says, scripted, toolCall } from "./s
 
 const many = stepCountIs(9);
 
-test("durable tools with a bare model are refused: a rerun would ask for the same effect under another id", async () => {
+test("durable tools with a plain model are rejected, because a rerun would repeat effects", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const { steps } = await program(holdfast, (d) =>
@@ -39,7 +39,7 @@ test("a call that was closed by a new prompt does not run later", async () => {
     { run: "other" },
   );
   await program(holdfast, async (d) => {
-    // The recorded answer is replayed and its tool is started by hand, as the SDK does after a resume.
+    // The recorded answer is replayed and its tool is started directly, as the SDK does after a resume.
     await generateText({ model: d.model(scripted()), tools: d.tools(tools), prompt: "Pay" });
     const { charge } = d.tools(tools);
     const late = charge.execute?.({ order: "1" }, { toolCallId: "c", messages: [] });
@@ -106,7 +106,7 @@ test("two handles of one process on one run see each other's turns", async () =>
   });
 });
 
-test("a compacted run is refused, and its model is not asked again", async () => {
+test("a compacted run is rejected, and its model is not asked again", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, (d) => generateText({ model: d.model(scripted(says("one"))), prompt: "Hi" }));
   await program(holdfast, async (_d, session) => {
@@ -149,7 +149,7 @@ test("an interrupted call whose tool the next program lacks waits for a person",
   expect((await run(scripted(says("paid")))).text).toBe("paid");
 });
 
-test("no actionable part of a stream arrives before the answer is durable, and order is kept", async () => {
+test("every actionable part of a stream arrives after the answer is durable, in order", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (_d, session) => {
     const content = [

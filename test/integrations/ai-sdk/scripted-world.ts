@@ -1,4 +1,4 @@
-// A store, a world with a log of its own, and models that follow a script.
+// A store, a world with its own log, and models that follow a script.
 
 import type { LanguageModelV3GenerateResult } from "@ai-sdk/provider";
 import { tool } from "ai";
@@ -20,7 +20,7 @@ export async function freshHoldfast(): Promise<Holdfast> {
   return holdfast;
 }
 
-/** A world with a log of its own, and tools that act on it. */
+/** A world with its own log, and tools that act on it. */
 export function makeWorld() {
   const log: string[] = [];
   const tools = {
@@ -48,7 +48,7 @@ export function makeWorld() {
 
 export const READS = { find: { effect: "read" } } as const;
 
-/** One execution of a program on a session that nobody holds. */
+/** One execution of a program on a session without an owner. */
 export async function program<Result>(
   holdfast: Holdfast,
   body: (d: ReturnType<typeof durable>, session: Session) => Promise<Result>,
@@ -67,7 +67,7 @@ export const toolCall = (toolCallId: string, toolName: string, input: object) =>
 
 export const says = (text: string): LanguageModelV3GenerateResult => answer([{ type: "text", text }]);
 
-/** Answers in this order, and counts. */
+/** Gives these answers in order, and counts its questions. */
 export function scripted(...answers: (LanguageModelV3GenerateResult | Error)[]) {
   const rest = [...answers];
   const next = () => {

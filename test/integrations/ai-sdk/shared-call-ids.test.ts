@@ -14,7 +14,7 @@ const twoOrders = answer([
 ]);
 
 test.each(["generate", "stream"] as const)(
-  "%s: two calls under one id in one answer are two calls: each order is charged once, and each has its result",
+  "%s: two calls under one id in one answer both run once and get their own results",
   async (how) => {
     const holdfast = await freshHoldfast();
     const { log, tools } = makeWorld();

@@ -49,7 +49,7 @@ describe("a call whose arguments may be cut off is not run", () => {
   });
 });
 
-/** An API whose first stream breaks off after its second event; the next one is whole. */
+/** An API whose first stream breaks off after its second event. The next one is complete. */
 async function breakingApi(howItBreaks: "destroyed" | "ended") {
   let asked = 0;
   const text = (events: readonly { type?: string }[]) =>
@@ -73,7 +73,7 @@ async function breakingApi(howItBreaks: "destroyed" | "ended") {
 }
 
 test.each(["destroyed", "ended"] as const)(
-  "a stream whose connection is %s in the middle is asked for again",
+  "a stream whose connection is %s in the middle is requested again",
   async (howItBreaks) => {
     const { holdfast } = await loopback([]);
     const model = fromAnthropic(await breakingApi(howItBreaks), "claude-sonnet-5-5", { stream: true });

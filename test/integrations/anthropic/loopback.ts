@@ -5,8 +5,8 @@ import { open, tool } from "../../../src/index.ts";
 import { type WireAnswer, wireServer } from "../wire/server.ts";
 
 /**
- * A store, and Anthropic's client on an API that gives these answers and then says "Done.". Both end with
- * the test.
+ * A store, and Anthropic's client on an API that gives these answers and then says "Done.". Both are closed
+ * with the test.
  */
 export async function loopback(answers: readonly WireAnswer[]) {
   const server = await wireServer([...answers, said([{ type: "text", text: "Done." }], "end_turn")]);
@@ -35,7 +35,7 @@ export function said(content: readonly object[], stop_reason: string, more: obje
 
 type Event = NonNullable<WireAnswer["events"]>[number];
 
-/** A streamed answer with one call, of whose arguments so much was sent. */
+/** A streamed answer with one call, whose arguments were sent up to here. */
 export function streamedCall(json: string, stop_reason: string | null): readonly Event[] {
   const content_block = { type: "tool_use", id: "toolu_1", name: "charge", input: {} };
   return [
@@ -48,7 +48,7 @@ export function streamedCall(json: string, stop_reason: string | null): readonly
   ];
 }
 
-/** A tool that takes whatever it is given, and what it was given. */
+/** A tool that accepts any input, and the inputs it got. */
 export function chargeTool() {
   const charged: unknown[] = [];
   const charge = tool({

@@ -63,7 +63,7 @@ describe.each([
   { wire: "json", answers: JSON_EXCHANGE },
   { wire: "stream", answers: STREAM_EXCHANGE },
 ])("$wire", ({ wire, answers }) => {
-  test("tool use round trip: thinking goes back byte for byte, usage and price are counted", async () => {
+  test("a tool round trip sends thinking back byte for byte, and counts usage and price", async () => {
     const { holdfast, client, requests } = await begin(answers);
     const prices = { "claude-sonnet-5-5": { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 } };
     const params = { max_tokens: 4_096, thinking: { type: "enabled", budget_tokens: 1_024 } } as const;
@@ -98,7 +98,7 @@ const FAILURES: readonly { what: string; answer: WireAnswer; retried: boolean }[
   { what: "500", answer: overloaded(500, "api_error"), retried: true },
   { what: "400", answer: overloaded(400, "invalid_request_error"), retried: false },
   { what: "401", answer: overloaded(401, "authentication_error"), retried: false },
-  // After a stream has begun there is no status any more.
+  // A stream has no status once it has begun.
   {
     what: "overloaded in a stream",
     answer: { events: [{ type: "error", error: { type: "overloaded_error", message: "overloaded" } }] },
@@ -106,7 +106,7 @@ const FAILURES: readonly { what: string; answer: WireAnswer; retried: boolean }[
   },
 ];
 
-test.each(FAILURES)("errors: $what, tried again: $retried", async ({ answer, retried }) => {
+test.each(FAILURES)("errors: $what, retried: $retried", async ({ answer, retried }) => {
   const { holdfast, client, requests } = await begin([
     answer,
     ...(answer.events ? STREAM_EXCHANGE : JSON_EXCHANGE).slice(1),
@@ -130,7 +130,7 @@ test("a call that max_tokens cut off is not run", async () => {
   );
 });
 
-test("a paused answer is continued, as one message", async () => {
+test("a paused answer continues as one message", async () => {
   const [, ends] = JSON_EXCHANGE;
   const search = {
     type: "server_tool_use",
@@ -145,7 +145,7 @@ test("a paused answer is continued, as one message", async () => {
   expect(session.messages).toHaveLength(2);
 });
 
-test("images, documents and cache breakpoints are sent as the API wants them", async () => {
+test("images, documents and cache breakpoints are sent in the API's format", async () => {
   const { holdfast, client, requests } = await begin([JSON_EXCHANGE[1] as WireAnswer]);
   const session = await holdfast.session("files");
   const anthropic = { cache_control: { type: "ephemeral" } };

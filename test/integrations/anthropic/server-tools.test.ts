@@ -1,4 +1,4 @@
-// Leftovers of an earlier answer must not make the API refuse every later request.
+// Leftovers of an earlier answer must not make the API reject every later request.
 
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -26,9 +26,9 @@ const CALLED = { ...CALL, caller: { type: "code_execution_20260120", tool_id: "s
 const RESULT = { type: "tool_result", tool_use_id: "toolu_1", content: "charged" };
 const params = { tools: [{ type: "code_execution_20250825", name: "code_execution" } as const] };
 
-describe("a tool of the server's without its result", () => {
+describe("a server tool's call without a result", () => {
   test.each(["max_tokens", "refusal"])(
-    "is left out after %s, so that the next prompt is heard",
+    "is left out after %s, so that the API accepts the next prompt",
     async (stop) => {
       const { session, client, requests } = await begin([said([TEXT, SEARCH], stop)]);
       const model = fromAnthropic(client, "claude-sonnet-5-5");
@@ -39,7 +39,7 @@ describe("a tool of the server's without its result", () => {
     },
   );
 
-  test("is sent back with its result, and while it waits for ours", async () => {
+  test("is sent back with its result, and while it waits for our results", async () => {
     const { session, client, requests } = await begin([
       said([SEARCH, CALL], "tool_use"),
       said([FOUND, TEXT], "end_turn"),
@@ -59,7 +59,7 @@ describe("a tool of the server's without its result", () => {
     ]);
   });
 
-  test("is left out once the answer it waited for was cut off", async () => {
+  test("is left out once the answer that it waited for was cut off", async () => {
     const { session, client, requests } = await begin([
       said([CODE, CALLED], "tool_use", {
         container: { id: "container_1", expires_at: "2999-01-01T00:00:00Z" },
@@ -71,7 +71,7 @@ describe("a tool of the server's without its result", () => {
     await session.run({ model, tools: [charge], prompt: "Pay" });
     await session.run({ model, tools: [charge], prompt: "And?" });
     expect(requests[1]?.body.messages[1].content).toEqual([CODE, CALLED]);
-    // The call is nobody's then: its caller is not there.
+    // The call's caller is missing then, so no result can follow.
     expect(requests[2]?.body.messages[1].content).toEqual([CALL]);
   });
 });
@@ -91,7 +91,7 @@ test("an answer that is paused too often ends the run, and the next run asks aga
 describe("the container of code execution", () => {
   const container = { id: "container_1", expires_at: "2999-01-01T00:00:00Z", skills: null };
 
-  test("is sent back until it expires: to a paused turn, with our results, and with the next prompt", async () => {
+  test("is sent to a paused turn, with our results and with the next prompt until it expires", async () => {
     const { session, client, requests } = await begin([
       said([CODE], "pause_turn", { container }),
       said([CALLED], "tool_use", { container }),
@@ -125,7 +125,7 @@ describe("the container of code execution", () => {
     ]);
   });
 
-  test("that has expired is not sent, nor the code that waited in it", async () => {
+  test("is not sent after it expired, nor is the code that waited in it", async () => {
     const gone = { ...container, expires_at: "2001-01-01T00:00:00Z" };
     const { session, client, requests } = await begin([
       said([CODE, CALLED], "tool_use", { container: gone }),
@@ -192,7 +192,7 @@ test("only supported images, PDFs and text are sent as such; other files are nam
 });
 
 test.each([{ args: '{"order":' }, { args: 7 }, { args: null }, { args: ["o1"] }])(
-  "a call on record with $args for arguments is sent as {}",
+  "a recorded call with $args for arguments is sent as {}",
   async ({ args }) => {
     const { session, client, requests } = await begin([]);
     const result = { kind: "tool_result", callId: "toolu_1", content: "no object", isError: true } as const;

@@ -43,12 +43,12 @@ async function paying({ asks = false } = {}) {
 const live = { holdfast_effects: "live" };
 const refused = { code: "STATE_STALE", hint: expect.stringContaining("holdfast_effects") };
 
-test("a checkpoint that is invoked again starts no effect unless it is allowed", async () => {
+test("invoking a checkpoint again starts no effect unless it is allowed", async () => {
   const { graph, world, beforePay } = await paying();
   await graph.invoke({ order: "1" }, thread);
   const past = await beforePay();
   await expect(graph.invoke(null, past)).rejects.toMatchObject(refused);
-  // Nor does the thread that the refused branch is now the latest of.
+  // Neither does the thread, whose latest checkpoint is now that of the rejected branch.
   await expect(graph.invoke(null, thread)).rejects.toMatchObject(refused);
   expect(world).toEqual(["greet", "charge 1"]);
   await graph.invoke(null, { configurable: { ...thread.configurable, ...live } });
@@ -58,7 +58,7 @@ test("a checkpoint that is invoked again starts no effect unless it is allowed",
   expect(world.at(-1)).toBe("charge 2");
 });
 
-test("nor does one that was updated", async () => {
+test("nor does an updated checkpoint", async () => {
   const { graph, world, beforePay } = await paying();
   await graph.invoke({ order: "1" }, thread);
   const updated = await graph.updateState(await beforePay(), { order: "2" });
@@ -67,7 +67,7 @@ test("nor does one that was updated", async () => {
   expect(world).toEqual(["greet", "charge 1", "charge 2"]);
 });
 
-test("nor does one that was updated while a node that had effects waited for an answer", async () => {
+test("nor does one updated while a node with effects waited for an answer", async () => {
   const { graph, world } = await paying({ asks: true });
   await graph.invoke({ order: "1" }, thread);
   await graph.updateState(thread, { order: "2" });
@@ -83,7 +83,7 @@ test.each([
   const { graph, world } = await paying({ asks: true });
   await graph.invoke({ order: "1" }, thread);
   await expect(graph.invoke(new Command(command) as never, thread)).rejects.toMatchObject(refused);
-  // Nor does the checkpoint that it left, with or without another Command.
+  // Neither does the checkpoint that it left, with or without another Command.
   await expect(graph.invoke(null, thread)).rejects.toMatchObject(refused);
   await expect(graph.invoke(new Command(command) as never, thread)).rejects.toMatchObject(refused);
   expect(world).toEqual(["greet", "charge 1"]);
@@ -94,7 +94,7 @@ test.each([
   expect(world.at(-1)).toBe("charge 3");
 });
 
-test("but a Command with a resume continues them, and on a finished thread it begins something new", async () => {
+test("but a Command with a resume continues them, and on a finished thread it starts new ones", async () => {
   const { graph, world } = await paying({ asks: true });
   await graph.invoke({ order: "1" }, thread);
   const resumed = await graph.invoke(new Command({ resume: "yes", update: { order: "2" } }), thread);
@@ -104,7 +104,7 @@ test("but a Command with a resume continues them, and on a finished thread it be
   expect(world).toEqual(["greet", "charge 1", "charge 2"]);
 });
 
-test("but a new input on an older checkpoint does, and so does an update before anything was done", async () => {
+test("but a new input on an older checkpoint does, and so does an update before any effect", async () => {
   const { graph, world, beforePay } = await paying();
   const paused = { ...thread, interruptBefore: ["pay" as const] };
   await graph.invoke({ order: "1" }, paused);
@@ -115,7 +115,7 @@ test("but a new input on an older checkpoint does, and so does an update before 
   expect(world.at(-1)).toBe("charge 3");
 });
 
-test("an interrupted node continues, with its effects as they were", async () => {
+test("an interrupted node continues and keeps its effects", async () => {
   const { graph, world } = await paying({ asks: true });
   await graph.invoke({ order: "1" }, thread);
   const latest = (await graph.getState(thread)).config;

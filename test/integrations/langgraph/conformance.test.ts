@@ -1,4 +1,4 @@
-// LangGraph's own suite for checkpointers, on every store, under our own name and with nothing skipped.
+// LangGraph's own checkpointer suite, on every store, without skipped tests.
 
 import { deltaChannelHistoryTests, validate } from "@langchain/langgraph-checkpoint-validation";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { open } from "../../../src/open.ts";
 import type { Opened } from "../../../src/testing/index.ts";
 import { storeSubjects } from "../../subjects.ts";
 
-// The suite was written for a runner that has these as globals.
+// The suite expects these as globals.
 Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it });
 
 for (const subject of storeSubjects()) {

@@ -1,4 +1,4 @@
-// The identity of an effect when its node runs again, and what separates two effects.
+// The identity of an effect when its node runs again, and the properties that separate two effects.
 
 import { AIMessage, HumanMessage, type ToolMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -41,7 +41,7 @@ function oneNode(saver: HoldfastSaver, node: Node, options: object = {}) {
 
 const thread = { configurable: { thread_id: "t" } };
 
-/** A tool that books an order, and the world that it books it in. */
+/** A tool that books an order, and the log of its bookings. */
 function bookingTool(saver: HoldfastSaver) {
   const world: string[] = [];
   const ship = durableTool(
@@ -53,7 +53,7 @@ function bookingTool(saver: HoldfastSaver) {
 }
 
 describe("a node that calls a durable tool itself", () => {
-  test("has an effect for each call, and the same ones when it runs again", async () => {
+  test("has one effect per call, and the same effects when it runs again", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     const graph = oneNode(saver, async (_state, config) => {
@@ -70,7 +70,7 @@ describe("a node that calls a durable tool itself", () => {
     expect(world).toHaveLength(5);
   });
 
-  test("is refused when it calls with other arguments than recorded", async () => {
+  test("is rejected if it calls with other arguments than recorded", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     let order = "first";
@@ -89,7 +89,7 @@ describe("a node that calls a durable tool itself", () => {
     expect(world).toEqual(["first"]);
   });
 
-  test("and has an effect of that name of its own", async () => {
+  test("may also have an inline effect of the same name", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     const node = durableNode(saver, async (_state: Log, { effect }, config) => {
@@ -100,7 +100,7 @@ describe("a node that calls a durable tool itself", () => {
     expect(state.log).toEqual(["own 1", "booking 2 of D1"]);
   });
 
-  test("does each once although a retry policy runs it again", async () => {
+  test("runs each effect once although a retry policy runs the node again", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     let tries = 0;
@@ -120,7 +120,7 @@ describe("a node that calls a durable tool itself", () => {
   test("whose config lacks the attempt number may call a tool once, not twice", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
-    // Without a config LangChain passes on what it knows, and the attempt is not part of that.
+    // Without a config LangChain passes on its own, which lacks the attempt.
     const outer = tool(
       async ({ orders }) => {
         for (const order of orders) await ship.invoke({ order });
@@ -136,7 +136,7 @@ describe("a node that calls a durable tool itself", () => {
   });
 });
 
-test("a subgraph restarted by a retry policy repeats no effects, and continues when it is resumed", async () => {
+test("a subgraph restarted by a retry policy repeats no effects, also when resumed", async () => {
   const saver = await freshSaver();
   const world: string[] = [];
   let isFlaky = true;
@@ -168,7 +168,7 @@ test.each([
   ["the same id", "c1", "c1"],
   ["no id", undefined, undefined],
   ["an empty id", "", ""],
-])("two tool calls of one message with %s are two", async (_what, first, second) => {
+])("two tool calls of one message with %s are two calls", async (_what, first, second) => {
   const saver = await freshSaver();
   const { ship, world } = bookingTool(saver);
   const calls = [first, second].map((id, index) => ({ id, name: "ship", args: { order: `O${index + 1}` } }));
@@ -188,7 +188,7 @@ test.each([
 });
 
 describe("two inline effects of one name", () => {
-  /** The lookups before them end in an order of their own, so that of two runs each has another one first. */
+  /** The lookups before them end in random order, so that each run has another one first. */
   function charging(saver: HoldfastSaver, of: (order: string) => EffectOptions<string>) {
     const world: string[] = [];
     const first = { order: "B", crashes: true };
@@ -209,7 +209,7 @@ describe("two inline effects of one name", () => {
     return { graph: oneNode(saver, node), world, first };
   }
 
-  test("are refused without args or ids", async () => {
+  test("are rejected without args or ids", async () => {
     const saver = await freshSaver();
     const { graph, world, first } = charging(saver, () => ({}));
     await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
@@ -221,7 +221,7 @@ describe("two inline effects of one name", () => {
     expect(world).toEqual(["B"]);
   });
 
-  test("are the same ones in any order if they have ids", async () => {
+  test("keep their identity in any order if they have ids", async () => {
     const saver = await freshSaver();
     const { graph, world, first } = charging(saver, (order) => ({ id: `charge ${order}` }));
     await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
@@ -240,7 +240,7 @@ describe("two inline effects of one name", () => {
   });
 });
 
-test("effects whose ids differ in a lone surrogate are two", async () => {
+test("effects whose ids differ in a lone surrogate are two effects", async () => {
   const saver = await freshSaver();
   const world: string[] = [];
   const node = durableNode(saver, async (_state: Log, { effect }) => ({
@@ -254,7 +254,7 @@ test("effects whose ids differ in a lone surrogate are two", async () => {
 });
 
 describe("the functional API", () => {
-  test("has an effect for each call in an entrypoint, and the same ones after an interrupt", async () => {
+  test("has one effect per call in an entrypoint, and the same effects after an interrupt", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     const flow = entrypoint({ name: "flow", checkpointer: saver }, async (_input: string, config) => {
@@ -270,7 +270,7 @@ describe("the functional API", () => {
     expect(world).toEqual(["E1", "E2"]);
   });
 
-  test("has an effect for each task, and the same ones when the tasks run again", async () => {
+  test("has one effect per task, and the same effects when the tasks run again", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     let tries = 0;

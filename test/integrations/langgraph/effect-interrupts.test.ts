@@ -30,7 +30,7 @@ async function answer(saver: HoldfastSaver, result: string): Promise<void> {
   await saver.holdfast.calls.resolve(waiting?.callId as string, landed);
 }
 
-/** An agent whose model calls `pay` again, under a new id, for as long as it hears of errors. */
+/** An agent whose model calls `pay` again, under a new id, as long as it gets errors. */
 function payingAgent(saver: HoldfastSaver, body: (effects: Effects) => Promise<string>) {
   const pay = durableTool(saver, (_args, effects) => body(effects), {
     name: "pay",
@@ -66,7 +66,7 @@ describe("an error of the ledger in a tool call", () => {
     const graph = payingAgent(saver, ({ effect }) =>
       effect("charge", () => {
         paid += 1;
-        // From here on the record of effects cannot be written to.
+        // From here on, writes to the record of effects fail.
         store.append = async (...batch) => {
           if (!JSON.stringify(batch).includes("session/langgraph")) return append(...batch);
           throw new HoldfastError("STORE_FULL", "the disk is full", { hint: "Make room." });
@@ -79,13 +79,13 @@ describe("an error of the ledger in a tool call", () => {
       __interrupt__: [{ value: { callId: expect.any(String), tool: "pay", code: "STORE_FULL" } }],
     });
     store.append = append;
-    // The answer was kept here, and is on record now.
+    // The answer was kept in memory and is recorded now.
     const { messages } = await graph.invoke(null, thread);
     expect(messages.at(-1)?.text).toBe("heard: receipt 1");
     expect(paid).toBe(1);
   });
 
-  test("stops it every time while the tool asks for other arguments than recorded", async () => {
+  test("stops it every time while the tool passes other arguments than recorded", async () => {
     const saver = await freshSaver();
     let time = 1;
     let paid = 0;
@@ -103,7 +103,7 @@ describe("an error of the ledger in a tool call", () => {
     expect(paid).toBe(1);
   });
 
-  test("but a failure on record, and an error of the tool itself, are for the model", async () => {
+  test("but a recorded failure, and an error of the tool itself, go to the model", async () => {
     const saver = await freshSaver();
     let tries = 0;
     const graph = payingAgent(saver, async ({ effect }) => {
@@ -142,7 +142,7 @@ function hangUp(): string {
 }
 
 describe("a resume value for a graph that waits for an effect", () => {
-  test("answers no question of its node, neither at once nor later", async () => {
+  test("answers no question of its node, now or later", async () => {
     const saver = await freshSaver();
     const graph = oneNode(saver, async (_state, { effect }) => {
       const who: string = interrupt("who are you?");

@@ -37,7 +37,7 @@ function oneNode(
 const refused = () => Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const declined = () => new DefiniteFailure("card declined");
 
-/** A service that is down until it is said to be up, and the keys that it was called with. */
+/** A service that is down until the test turns it on, and the keys of its calls. */
 function service(error: () => Error) {
   const keys: string[] = [];
   const its = { isDown: true, keys, mails: 0 };
@@ -71,13 +71,13 @@ describe.each(kinds)("%s that failed", (_kind, options) => {
     await expect(oneNode(saver, body).invoke({ log: [] }, thread)).rejects.toThrow(EffectFailed);
     await expect(oneNode(saver, body).invoke(null, thread)).rejects.toThrow(EffectFailed);
     its.isDown = false;
-    // Another saver knows no more of the attempts before than what is stored.
+    // A new saver knows only the stored attempts.
     const other = new HoldfastSaver(saver.holdfast);
     await oneNode(other, body).invoke(null, thread);
     const state = await oneNode(saver, body).invoke(new Command({ resume: "yes" }), thread);
     expect(state.log).toEqual(["mail 1"]);
     expect(its.mails).toBe(1);
-    // Each definite failure may be remembered by the vendor under its key.
+    // The vendor may remember each definite failure under its key.
     expect(new Set(its.keys).size).toBe(3);
     expect(its.keys).toHaveLength(3);
   });

@@ -1,4 +1,4 @@
-// Effects inside nodes: a graph that is killed and resumed does each of them once.
+// Effects inside nodes: a graph that is killed and resumed runs each of them once.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -48,8 +48,8 @@ async function killed(how: Job["how"], kill: "between" | "inside"): Promise<Job>
   return job;
 }
 
-// One process resumes what the killed ones left: loading the framework takes longer than the work.
-test("a graph killed with SIGKILL inside a tool, and resumed by another process, does 1, 2, 3 with the helpers, and 1, 2, 1, 2, 3 without them", async () => {
+// One process resumes all killed ones, because loading the framework takes longer than the work.
+test("a killed and resumed graph runs 1, 2, 3 with the helpers, and 1, 2, 1, 2, 3 without", async () => {
   const [between, inside, bare] = await Promise.all([
     killed("durable", "between"),
     killed("durable", "inside"),
@@ -60,7 +60,7 @@ test("a graph killed with SIGKILL inside a tool, and resumed by another process,
   expect(resumed).toEqual({ code: 0, signal: null, output: `${did}\n${did}\nThe tool said: done` });
   expect(worldOf(between)).toEqual(["1", "2", "3"]);
   expect(worldOf(inside)).toEqual(["1", "2", "3"]);
-  // Whatever the saver.
+  // With any saver.
   expect(worldOf(bare)).toEqual(["1", "2", "1", "2", "3"]);
 });
 
@@ -96,7 +96,7 @@ describe("a node that runs again from its start", () => {
     expect(world).toEqual(["one", "two"]);
   });
 
-  test("in a later turn has effects of its own, but one with an id happens once in the thread", async () => {
+  test("has new effects in a later turn, but one with an id runs once per thread", async () => {
     const saver = await freshSaver();
     const world: string[] = [];
     const graph = oneNode(saver, async (_state, { effect }) => {
@@ -111,7 +111,7 @@ describe("a node that runs again from its start", () => {
     expect(world.filter((each) => each === "greet")).toHaveLength(2);
   });
 
-  test("and asks for something else under the same name is refused", async () => {
+  test("is rejected if it passes other arguments under the same name", async () => {
     const saver = await freshSaver();
     let amount = 1;
     const graph = oneNode(saver, async (_state, { effect }) => {
@@ -125,7 +125,7 @@ describe("a node that runs again from its start", () => {
   });
 });
 
-test("an effect with an unknown outcome stops the graph until a person answers, and is not repeated", async () => {
+test("an effect with an unknown outcome stops the graph until a person answers", async () => {
   const saver = await freshSaver();
   let charged = 0;
   const charge = tool({
@@ -154,7 +154,7 @@ test("an effect with an unknown outcome stops the graph until a person answers, 
   expect(charged).toBe(1);
 });
 
-test("a thread with an open effect cannot be deleted; later the record of its effects goes with it", async () => {
+test("a thread with an open effect cannot be deleted; later its effects are deleted with it", async () => {
   const saver = await freshSaver();
   const graph = oneNode(saver, async (_state, { effect }) => {
     await effect("mail", () => {
@@ -179,7 +179,7 @@ function configOn(checkpoint: string) {
   return { configurable: { ...thread.configurable, ...task } };
 }
 
-test("an effect that waits for a checkpoint learns at once that saving it was refused", async () => {
+test("an effect that waits for a checkpoint fails at once if saving is rejected", async () => {
   const saver = await freshSaver();
   const metadata = { source: "loop" as const, step: 0, parents: {} };
   const put = (after: object, id = uuid6(0)) => saver.put(after, { ...emptyCheckpoint(), id }, metadata, {});

@@ -1,8 +1,8 @@
 import type { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 
 /**
- * From here on nobody's read of the thread ends before two have the thread as it was: two runs are at once
- * however the machine starts them.
+ * From here on no read of the thread ends before two callers have read it, so that two runs overlap on any
+ * machine.
  */
 export function readTogether(thread: string, ...savers: HoldfastSaver[]): void {
   let missing = 2;

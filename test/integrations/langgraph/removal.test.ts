@@ -1,4 +1,4 @@
-/** A thread that is deleted while a run is at work on it, or by a process that dies in the middle. */
+/** A thread is deleted during a run, or by a process that dies in the middle. */
 
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
@@ -27,7 +27,7 @@ async function savers(options: { ttlMs?: number; now?: () => number } = {}) {
   return [await saver(), await saver()] as const;
 }
 
-test("late writes of a task do not bring the thread back", async () => {
+test("late writes of a task do not restore the thread", async () => {
   const [here, there] = await savers();
   const saved = await put(here);
   await there.deleteThread("t");
@@ -37,7 +37,7 @@ test("late writes of a task do not bring the thread back", async () => {
   expect((await there.holdfast.journal.row("langgraph/t")).state).toBe("gone");
 });
 
-test("a thread that cannot be deleted stays whole", async () => {
+test("a thread that cannot be deleted stays complete", async () => {
   const [here, there] = await savers();
   await put(here);
   const run = await here.holdfast.session("langgraph.t", { ttlMs: null });
@@ -59,10 +59,10 @@ test("a thread that expires during a run is not removed", async () => {
   expect(await there.removeExpired()).toEqual(["t"]);
 });
 
-describe("a process that dies when the thread is gone and the record of its effects is not", () => {
+describe("a process that dies after deleting the thread and before deleting its effects", () => {
   const State = Annotation.Root({ mail: Annotation<string> });
 
-  /** A graph whose one effect happens once in the life of its thread. */
+  /** A graph whose only effect runs once per thread. */
   function greeting(saver: HoldfastSaver, mail: string) {
     const node = durableNode(saver, async (_state: typeof State.State, { effect }) => ({
       mail: await effect("mail", () => mail, { id: "welcome" }),
@@ -74,7 +74,7 @@ describe("a process that dies when the thread is gone and the record of its effe
       .compile({ checkpointer: saver });
   }
 
-  /** Nothing more is removed by this process once it has removed a thread. */
+  /** This process removes nothing more after it has removed a thread. */
   async function diesInTheMiddle() {
     let now = Date.UTC(2026, 0, 1);
     const data = memoryData();
@@ -100,7 +100,7 @@ describe("a process that dies when the thread is gone and the record of its effe
   }
 
   test.each(["deleteThread", "removeExpired"] as const)(
-    "in %s: a new thread of that name does not get the result of the dead one's effect",
+    "in %s: a new thread of that name does not get the old effect's result",
     async (act) => {
       const { here, there, left, expire } = await diesInTheMiddle();
       expire();

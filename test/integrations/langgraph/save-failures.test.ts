@@ -1,4 +1,4 @@
-// A refused run learns of it as early as it can, and no rejection is left unhandled.
+// A rejected run fails as early as possible, and no rejection is left unhandled.
 
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -16,14 +16,14 @@ const Log = Annotation.Root({
 
 type Node = () => Promise<unknown> | unknown;
 
-/** The builder without its types, which follow names that are written out. */
+/** The builder without its types, which depend on literal names. */
 interface Builder {
   addNode(name: string, node: () => Promise<typeof Log.Update>): unknown;
   addEdge(from: string, to: string): unknown;
   compile(options: { checkpointer: HoldfastSaver }): ReturnType<StateGraph<typeof Log>["compile"]>;
 }
 
-/** Nodes one after another; those in one array at once. */
+/** Nodes in sequence; nodes in one array run in parallel. */
 function graphOf(saver: HoldfastSaver, steps: readonly (Node | readonly Node[])[]) {
   const graph = new StateGraph(Log) as unknown as Builder;
   let before: string[] = [START];
@@ -43,11 +43,11 @@ function graphOf(saver: HoldfastSaver, steps: readonly (Node | readonly Node[])[
   return graph.compile({ checkpointer: saver });
 }
 
-/** Longer than a rejection takes to be called unhandled, and than any pause before one. */
+/** Longer than Node takes to report an unhandled rejection, and than any pause before one. */
 const slow: Node = () => new Promise((resolve) => setTimeout(resolve, 300));
 const quick: Node = () => undefined;
 
-// Of all of them together: they mostly wait, so they do it at once.
+// The limit for all of them together: they mostly wait, so they run in parallel.
 const unhandled: unknown[] = [];
 const listener = (reason: unknown) => unhandled.push(reason);
 
@@ -71,7 +71,7 @@ const runs = [
 describe.concurrent.each(storeSubjects())("on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("the second of two runs is refused, whatever its nodes are doing then", async ({ onTestFinished }) => {
+  test("the second of two runs is rejected, whatever its nodes are doing", async ({ onTestFinished }) => {
     const made = await subject.open();
     onTestFinished(() => made.dispose());
     const saver = new HoldfastSaver(await open(undefined, { store: made.store }));
@@ -98,7 +98,7 @@ test.concurrent.each([
   ["async", "it was at its end", []],
   ["exit", "it was at its end", []],
 ] as const)(
-  "with durability %s, a run that somebody else saved into is told: %s",
+  "with durability %s, a run fails if another run saved into its thread: %s",
   async (durability, _what, after) => {
     const holdfast = await open("memory:");
     const saver = new HoldfastSaver(holdfast);
@@ -121,7 +121,7 @@ test.concurrent.each([
   },
 );
 
-test.concurrent("writes that could not be saved fail their run, also when another node goes on for a while", async () => {
+test.concurrent("writes that could not be saved fail their run, also while another node runs", async () => {
   const store = openMemory();
   const full = new HoldfastError("STORE_IO", "the disk is full", { hint: "Make room." });
   let isFull = false;

@@ -1,4 +1,4 @@
-// A saved value comes back exactly or is refused: LangGraph's own serializer changes much of this silently.
+// A saved value is loaded exactly or rejected. LangGraph's own serializer changes many of these silently.
 
 import { Document } from "@langchain/core/documents";
 import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
@@ -155,7 +155,7 @@ describe("data never becomes code", () => {
   });
 });
 
-describe("is refused with its path, and nothing is saved", () => {
+describe("is rejected with its path, and nothing is saved", () => {
   class Account {
     balance = 1;
   }
@@ -180,14 +180,14 @@ describe("is refused with its path, and nothing is saved", () => {
   });
 });
 
-test("a member named by a symbol is refused, not left out", async () => {
+test("a member named by a symbol is rejected, not left out", async () => {
   const saver = await freshSaver();
   await expect(put(saver, { state: { a: 1, [Symbol("s")]: 2 } })).rejects.toMatchObject({
     code: "VALUE_NOT_JSON",
   });
 });
 
-describe("values are saved as they were when put was called", () => {
+describe("values are saved in their state at the call of put", () => {
   test("a list that the graph extends afterwards", async () => {
     const saver = await freshSaver();
     const list = [{ n: 1 }];
@@ -198,7 +198,7 @@ describe("values are saved as they were when put was called", () => {
     expect((await saver.getTuple(config()))?.checkpoint.channel_values).toEqual({ list: [{ n: 1 }] });
   });
 
-  test("a caller's changes to a loaded value stay its own", async () => {
+  test("a caller's changes to a loaded value do not affect the store", async () => {
     const saver = await freshSaver();
     await put(saver, { list: [{ n: 1 }], messages: [new HumanMessage("one")] });
     const first = (await saver.getTuple(config()))?.checkpoint.channel_values as never as {
@@ -272,7 +272,7 @@ function someMessages(count: number): AIMessage[] {
 
 const said = ({ content, additional_kwargs }: AIMessage) => [content, additional_kwargs];
 
-/** What a saver that has not seen the messages loads. */
+/** The messages, loaded by a new saver. */
 async function savedIn({ holdfast }: HoldfastSaver): Promise<unknown[]> {
   const loaded = await new HoldfastSaver(holdfast).getTuple(config());
   const messages = (loaded?.checkpoint.channel_values["messages"] ?? []) as AIMessage[];
@@ -280,7 +280,7 @@ async function savedIn({ holdfast }: HoldfastSaver): Promise<unknown[]> {
 }
 
 describe("serializers", () => {
-  test("a custom serde's bytes come back unchanged", async () => {
+  test("a custom serde's bytes are returned unchanged", async () => {
     const holdfast = await open("memory:");
     opened.push(holdfast);
     const saver = new HoldfastSaver(holdfast, { serde: new MemorySaver().serde });
@@ -292,7 +292,7 @@ describe("serializers", () => {
     expect(messages?.[0]?.content).toBe("x");
   });
 
-  test("ours refuses bytes of another serializer", async () => {
+  test("ours rejects bytes of another serializer", async () => {
     const serde = new ExactSerializer();
     expect(await serde.loadsTyped(...(await serde.dumpsTyped({ a: 1n })))).toEqual({ a: 1n });
     await expect(serde.loadsTyped("json", "{}")).rejects.toMatchObject({ code: "CODEC_UNKNOWN" });

@@ -1,4 +1,5 @@
-// Threads on every store: concurrent runs lose nothing, a save stores what changed, a removal removes all.
+// Threads on every store: concurrent runs lose nothing, a save stores only changes, a removal removes
+// everything.
 
 import { AIMessage, type BaseMessage, HumanMessage, RemoveMessage } from "@langchain/core/messages";
 import { Annotation, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
@@ -17,7 +18,7 @@ const Log = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
 });
 
-/** A graph of one node that says its name, and waits before that until it may. */
+/** A graph of one node that waits for permission and then says its name. */
 function speaking(saver: HoldfastSaver, name: string, until: Promise<unknown> = Promise.resolve()) {
   return new StateGraph(Log)
     .addNode("speak", async () => {
@@ -65,7 +66,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
 
   describe("two runs on one thread at once", () => {
     test.each(["one saver", "two processes"])(
-      "by %s: the second is told, and nothing is lost",
+      "by %s: the second is rejected, and nothing is lost",
       async (how) => {
         const other = how === "one saver" ? saver : await elsewhere();
         await speaking(saver, "before").invoke({ log: ["start"] }, config());
@@ -87,13 +88,13 @@ describe.each(storeSubjects())("on $name", (subject) => {
       },
     );
 
-    test("that both found it empty: the second is told", async () => {
+    test("that both found it empty: the second is rejected", async () => {
       expect(await saver.getTuple(config())).toBeUndefined();
       await put(await elsewhere(), config(), { list: ["theirs"] });
       await expect(put(saver, config(), { list: ["ours"] })).rejects.toMatchObject({ code: "STREAM_BUSY" });
     });
 
-    test("that save writes of the same checkpoint: all of them are kept, and the first of each", async () => {
+    test("that save writes of one checkpoint keep all of them, and the first of each", async () => {
       const saved = await put(saver, config(), {});
       const other = await elsewhere();
       await Promise.all(
@@ -109,7 +110,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     });
   });
 
-  test("deleteThread works on an empty store, and takes a thread as a whole", async () => {
+  test("deleteThread works on an empty store, and deletes a thread as a whole", async () => {
     await saver.deleteThread("never there");
     const first = await put(saver, config(), { list: [1] });
     await put(saver, config("other"), { list: [2] });
@@ -122,7 +123,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect((await saver.getTuple(config()))?.checkpoint.channel_values).toEqual({ list: [4] });
   });
 
-  test("threads with hostile names are as many threads", async () => {
+  test("threads with hostile names stay separate", async () => {
     const spaced = "a b";
     const names = [
       spaced,
@@ -158,7 +159,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     ]);
   });
 
-  test("a growing list of messages costs what was added, also when its beginning is cut off", async () => {
+  test("a growing list of messages costs its additions, also if its beginning is cut off", async () => {
     const graph = new StateGraph(MessagesAnnotation)
       .addNode("answer", ({ messages }) => ({
         messages: [
@@ -188,7 +189,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(texts(loaded?.checkpoint.channel_values["messages"])).toEqual(texts(expected));
   });
 
-  test("branches keep their own values, and a copy has those of what it copies", async () => {
+  test("branches keep their own values, and a copy has those of its original", async () => {
     const graph = speaking(saver, "main");
     await graph.invoke({ log: ["a"] }, config());
     const fork = (await graph.getState(config())).config;
@@ -207,7 +208,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     await speaking(saver, "first").invoke({ log: ["a"] }, config());
     const fork = (await speaking(saver, "").getState(config())).config;
     let branch: Promise<typeof Log.State> | undefined;
-    // It branches while the node of the other run is at work.
+    // It branches while the node of the other run is running.
     const other = await elsewhere();
     const main = new StateGraph(Log)
       .addNode("speak", async () => {
@@ -237,7 +238,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const kept = { log: ["a", "main", "b", "main"] };
     expect((await graph.getState(copy)).values).toEqual(kept);
     expect((await speaking(await elsewhere(), "").getState(config())).values).toEqual(kept);
-    // Nor does it matter whether its thread is in memory.
+    // The same holds whether or not its thread is cached.
     const later = await speaking(await elsewhere(), "").updateState(original, null, "__copy__");
     expect((await graph.getState(later)).values).toEqual(kept);
   });
@@ -337,9 +338,9 @@ test("payloads pass through the store's codec", async () => {
   expect(texts).toEqual(["one", "two"]);
 });
 
-describe.concurrent("a run that is refused while its nodes are at work", () => {
+describe.concurrent("a run that is rejected while its nodes run", () => {
   test.each(["async", "sync"] as const)(
-    "with durability %s: its caller is told, and nothing is left unhandled",
+    "with durability %s: its caller gets the error, and no rejection is unhandled",
     async (durability) => {
       const holdfast = await open("memory:");
       const saver = new HoldfastSaver(holdfast);
@@ -349,7 +350,7 @@ describe.concurrent("a run that is refused while its nodes are at work", () => {
       try {
         await speaking(saver, "before").invoke({ log: ["start"] }, config());
         readTogether("t", saver);
-        // Longer than a rejection takes to be called unhandled, by far.
+        // Much longer than Node takes to report an unhandled rejection.
         const slow = new Promise((resolve) => setTimeout(resolve, 400));
         const graphs = [speaking(saver, "one", slow), speaking(saver, "two", slow)];
         const runs = graphs.map((graph) => graph.invoke({ log: ["input"] }, { ...config(), durability }));
@@ -366,7 +367,7 @@ describe.concurrent("a run that is refused while its nodes are at work", () => {
     },
   );
 
-  test("an aborted one ends at once", async () => {
+  test("an aborted run ends at once", async () => {
     const holdfast = await open("memory:");
     const saver = new HoldfastSaver(holdfast);
     await speaking(saver, "before").invoke({ log: ["start"] }, config());

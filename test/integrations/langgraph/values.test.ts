@@ -1,4 +1,4 @@
-// A growing list stores what was added, and every version loads as it was when it was saved.
+// A growing list stores only its additions, and every version loads in its saved state.
 
 import { isDeepStrictEqual } from "node:util";
 import { AIMessage, type BaseMessage, HumanMessage } from "@langchain/core/messages";
@@ -33,13 +33,13 @@ function put(saver: HoldfastSaver, values: Record<string, unknown>, after: objec
   return saver.put(after, checkpoint, { source: "loop", step: number, parents: {} }, versions);
 }
 
-/** What a saver that has seen nothing loads. */
+/** The value, loaded by a new saver. */
 async function loaded(saver: HoldfastSaver, at: object = config()): Promise<Record<string, unknown[]>> {
   const tuple = await new HoldfastSaver(saver.holdfast).getTuple(at);
   return (tuple?.checkpoint.channel_values ?? {}) as Record<string, unknown[]>;
 }
 
-/** A message as what it says, anything else as it is. */
+/** A message becomes its text. Other values stay unchanged. */
 function said(list: readonly unknown[] | undefined): unknown[] {
   return (list ?? []).map((each) =>
     each instanceof AIMessage || each instanceof HumanMessage
@@ -48,7 +48,7 @@ function said(list: readonly unknown[] | undefined): unknown[] {
   );
 }
 
-/** Finding no difference takes `expect` much longer; where there is one, it tells. */
+/** Compares first, because `expect` takes much longer to find no difference. */
 function expectAlike(actual: readonly unknown[], expected: readonly unknown[]): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual).toEqual(expected);
 }
@@ -60,7 +60,7 @@ function messages(count: number, from = 0): BaseMessage[] {
   );
 }
 
-test("a long list that grew stores only what was added", async () => {
+test("a long list that grew stores only its additions", async () => {
   const saver = await freshSaver();
   const list = messages(3_000);
   const first = await put(saver, { messages: list });
@@ -102,7 +102,7 @@ test("a list that could not be saved has no effect on the next one", async () =>
   expect(said((await loaded(saver))["list"])).toEqual(said([...kept, "end"]));
 });
 
-test("a message in two lists, changed between their saves, is saved in both as it is then", async () => {
+test("a message in two lists, changed between their saves, is saved in both states", async () => {
   const saver = await freshSaver();
   const [message] = messages(1) as [BaseMessage];
   const first = await put(saver, { one: [message], two: [message] });
@@ -136,7 +136,7 @@ function random(seed: number): () => number {
   };
 }
 
-describe("whatever is done to a list between saves, every version loads as it was", () => {
+describe("after any edits of a list between saves, every version loads unchanged", () => {
   const seeds = process.env["HOLDFAST_FULL"] === "1" ? 200 : 4;
   test.each(Array.from({ length: seeds }, (_, seed) => seed))("seed %i", async (seed) => {
     const next = random(seed);
@@ -177,7 +177,7 @@ describe("whatever is done to a list between saves, every version loads as it wa
     for (let step = 0; step < 60; step++) {
       if (saved.length > 0 && next() < 0.1) {
         const back = saved[any(saved.length)] as (typeof saved)[number];
-        // Who reads a checkpoint by its id may branch from it.
+        // A reader of a checkpoint by id may branch from it.
         const tuple = await saver.getTuple(back.at);
         after = back.at;
         list =

@@ -1,4 +1,4 @@
-// An input id stands for one input for good: another text with that id never gets the old answer.
+// An input id identifies one input forever: another text with that id never gets the old answer.
 
 import { Agent, run, setTracingDisabled } from "@openai/agents";
 import { expect, test } from "vitest";

@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => holdfast.close());
 
-/** As another process would find it: the same session, nothing remembered. */
+/** The view of another process: the same session without any cache. */
 async function startedAgain(): Promise<Durable> {
   await session.close();
   session = await holdfast.session("order-4711");
@@ -47,7 +47,7 @@ function chargeTool(d: Durable, { execute, needsApproval = false }: Different = 
   });
 }
 
-/** Asks for one charge, then says something that is never the same. */
+/** Asks for one charge, then answers with a new text each time. */
 function payingModel(): ScriptedModel {
   let answers = 0;
   return new ScriptedModel((request) =>
@@ -59,7 +59,7 @@ function shop(d: Durable, model: Model, tools = [chargeTool(d)]): Agent {
   return new Agent({ name: "Shop", instructions: "Be brief.", model: d.model(model), tools });
 }
 
-/** What our error looks like once the SDK has wrapped it. */
+/** Our error inside the SDK's wrapper. */
 function codeOf(error: unknown): unknown {
   const { code, error: inner } = error as { code?: unknown; error?: unknown };
   return code ?? (inner ? codeOf(inner) : undefined);
@@ -73,7 +73,7 @@ async function refusalOf(run: Promise<unknown>): Promise<unknown> {
 }
 
 describe("a finished run", () => {
-  test("with an id is answered from the record, and its items are there once", async () => {
+  test("with an id is answered from the record, and its items are stored once", async () => {
     const model = payingModel();
     const first = durable(session);
     const input = { id: "pay", text: "Pay order 4711" };
@@ -88,7 +88,7 @@ describe("a finished run", () => {
     expect([world, model.asked.length]).toEqual([["4711"], 2]);
   });
 
-  test("is the past of the next one", async () => {
+  test("is the history of the next one", async () => {
     const model = payingModel();
     const d = durable(session);
     await run(shop(d, model), await d.input("Pay order 4711"), { session: d.session });
@@ -116,7 +116,7 @@ describe("a finished run", () => {
 });
 
 describe("streaming", () => {
-  test("a call is streamed only after its answer is durable, and a replay streams the same answer", async () => {
+  test("a call is streamed after its answer is durable, and a replay streams the same", async () => {
     const model = payingModel();
     const d = durable(session);
     const streamed = await run(shop(d, model), await d.input({ id: "pay", text: "Pay" }), {
@@ -187,7 +187,7 @@ describe("a prompt at a recorded position", () => {
 });
 
 describe("tools", () => {
-  test("one that throws has no outcome: the model is not asked until a person answers", async () => {
+  test("a tool that throws has no outcome: the model is not asked until a person answers", async () => {
     const model = payingModel();
     const broken = { execute: () => Promise.reject(new Error("the line broke")) };
     const d = durable(session);

@@ -17,7 +17,7 @@ afterAll(async () => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-/** One for each of those who run at once: it counts what it was asked. */
+/** One server per parallel run, because each counts its questions. */
 async function wireServer(): Promise<WireServer> {
   const server = await startWireServer();
   servers.push(server);
@@ -70,7 +70,7 @@ const WIRES = [
   { api: "chat", stream: true },
 ] as const;
 
-/** Each kill over one of the wires; all of them over all with HOLDFAST_FULL=1. */
+/** Each kill uses one wire format. HOLDFAST_FULL=1 tries all kills on all formats. */
 const CASES = KILLS.flatMap((kill, index) =>
   WIRES.filter((_wire, other) => process.env["HOLDFAST_FULL"] || other === index).map((wire) => ({
     ...kill,
@@ -78,7 +78,7 @@ const CASES = KILLS.flatMap((kill, index) =>
   })),
 );
 
-/** The job that was killed, to be done again with another server's model. */
+/** The killed job, repeated with another server's model. */
 async function killedAt({ at, api, stream, charged, asked }: (typeof CASES)[number]): Promise<Job> {
   const server = await wireServer();
   const made = job(`${at}-${api}-${stream}`, server, { how: "durable", api, stream });
@@ -96,19 +96,18 @@ async function killedWithoutUs(): Promise<Job> {
   return bare;
 }
 
-// One process does again what the killed ones left: a start with the whole framework takes longer than all
-// these jobs.
-test("killed at any of these points and resumed: one charge, no question twice; without durable(), two charges", async () => {
+// One process repeats all killed jobs, because loading the framework takes longer than the jobs.
+test("a run killed at any point and resumed charges once; without durable() it charges twice", async () => {
   const [bare, ...jobs] = await Promise.all([killedWithoutUs(), ...CASES.map(killedAt)]);
   const [server, later] = [await wireServer(), await wireServer()];
   const left = jobs.map((each) => ({ ...each, url: server.url }));
-  // And once more, now that all is done: what has an id comes from the record.
+  // Once more, now that everything is done: jobs with an id come from the record.
   const named = left.filter(({ id }) => id !== undefined).map((each) => ({ ...each, url: later.url }));
   expect(named.length).toBeGreaterThan(0);
   const { code, lines } = await runAgent([...left, ...named, bare]);
   expect(code).toBe(0);
   const resumed = lines.slice(0, left.length);
-  // The user's words, the call, its result, the answer: each once.
+  // The user's text, the call, its result, the answer: each once.
   for (const line of resumed) expect(line).toMatch(/^4 items: Paid, in the words /);
   expect(jobs.map(charges)).toEqual(jobs.map(() => 1));
   expect(server.asked).toHaveLength(CASES.reduce((sum, { asked }) => sum + 2 - asked, 0));

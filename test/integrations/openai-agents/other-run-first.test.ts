@@ -17,7 +17,7 @@ const B = { id: "b", text: "B" };
 const ANSWER_TO_B = ["user B", "call B", "result", "assistant paid B"];
 
 describe.each([{ stream: false }, { stream: true }])("stream: $stream", ({ stream }) => {
-  test.each([1, 2])("the provider fails at question %i, and another run comes first", async (failsAt) => {
+  test.each([1, 2])("a run whose provider fails at question %i resumes later", async (failsAt) => {
     await expect(shop.ask(A, { failsAt, stream })).rejects.toThrow("down");
     // The SDK stores the input of a stream at once.
     const stored = await shop.items();
@@ -30,7 +30,7 @@ describe.each([{ stream: false }, { stream: true }])("stream: $stream", ({ strea
       ...["user A", "call A", "result", "assistant paid A"].slice(stored.length),
     ];
     expect(await shop.items()).toEqual(whole);
-    // And told again, from the record: nothing is doubled.
+    // Repeated from the record: nothing is doubled.
     expect([await shop.ask(A, { stream }), await shop.ask(B, { stream })]).toEqual(["paid A", "paid B"]);
     expect(await shop.items()).toEqual(whole);
     expect([...shop.world].sort()).toEqual(["A", "B"]);

@@ -1,4 +1,4 @@
-// A durable model refuses function tools that were not made with `d.tool`.
+// A durable model rejects function tools that were not made with `d.tool`.
 
 import { Agent, type FunctionTool, run, setTracingDisabled, tool, webSearchTool } from "@openai/agents";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -38,7 +38,7 @@ function shop(d: Durable, model: ScriptedModel, tools: readonly unknown[]): Agen
   return new Agent({ name: "Shop", model: d.model(model), tools: tools as FunctionTool[] });
 }
 
-test("a plain function tool is refused before the model is asked, by name", async () => {
+test("a plain function tool is rejected by name before the model is asked", async () => {
   const model = payingModel();
   const d = durable(session);
   const agent = shop(d, model, [tool(charge), d.tool({ ...charge, name: "debit" }), webSearchTool()]);

@@ -14,7 +14,7 @@ afterEach(() => shop.holdfast.close());
 
 const ASKS = { options: { approvals: "sdk" }, needsApproval: true } as const;
 
-/** Asks, is interrupted, and keeps the state. */
+/** Asks, is interrupted, and stores the state. */
 function kept(text: string): Promise<string> {
   return shop.started(ASKS, async ({ d, agent }) => {
     const { state, interruptions } = await run(agent, await d.input(text), { session: d.session });
@@ -32,7 +32,7 @@ async function goneOn({ d, agent }: Started, text: string, answer: "approve" | "
 const whole = (order: string) => [`user ${order}`, `call ${order}`, "result", `assistant paid ${order}`];
 
 describe("a restored RunState", () => {
-  test("of one run after another is resumed in processes of their own", async () => {
+  test("of several runs in sequence is resumed, each in its own process", async () => {
     for (const order of ["A", "B"]) {
       const state = await kept(order);
       expect(await shop.started(ASKS, (started) => goneOn(started, state))).toBe(`paid ${order}`);
@@ -55,7 +55,7 @@ describe("a restored RunState", () => {
     expect(shop.world).toEqual(["A"]);
   });
 
-  test("that was rejected is reported to the model, in another process", async () => {
+  test("of a rejected call is reported to the model, in another process", async () => {
     const state = await kept("A");
     for (const _ of [1, 2])
       expect(await shop.started(ASKS, (started) => goneOn(started, state, "reject"))).toBe("paid A");
@@ -87,12 +87,12 @@ test("the same text after an interruption is the same run: no second question, n
     expect((await run(agent, again.state, { session: d.session })).finalOutput).toBe("paid A");
     expect(short(await d.session.getItems())).toEqual(whole("A"));
   });
-  // Now it has its answer.
+  // The run has its answer now.
   await kept("A");
   expect(await shop.items()).toEqual([...whole("A"), "user A", "call A"]);
 });
 
-test("a run that ended with its tool is finished: the same text begins another run", async () => {
+test("a run that ended with its tool is finished: the same text starts a new run", async () => {
   for (const _ of [1, 2]) {
     await shop.started({}, async ({ d, agent }) => {
       const stops = agent.clone({ toolUseBehavior: "stop_on_first_tool" });

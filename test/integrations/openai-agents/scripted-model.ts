@@ -5,10 +5,7 @@ export type Say =
   | { readonly text: string }
   | { readonly call: string; readonly args: object; readonly id?: string };
 
-/**
- * A model that says what a script says for a prompt, with new ids each time, and counts how often it was
- * asked.
- */
+/** A model that answers by a script, with new ids each time, and counts its questions. */
 export class ScriptedModel implements Model {
   readonly asked: ModelRequest[] = [];
   private readonly script: (request: ModelRequest) => readonly Say[];
@@ -55,7 +52,7 @@ export class ScriptedModel implements Model {
   }
 }
 
-/** How many results of calls a prompt has. */
+/** How many call results a prompt contains. */
 export function resultsIn({ input }: ModelRequest): number {
   return Array.isArray(input) ? input.filter((item) => item.type === "function_call_result").length : 0;
 }

@@ -25,7 +25,7 @@ test("an erased session's conversation is erased with it", async () => {
   expect(await shop.items()).toEqual(["user B", "call B", "result", "assistant paid B"]);
 });
 
-test("a pruned session's conversation goes with it", async () => {
+test("a pruned session's conversation is deleted with it", async () => {
   await shop.ask("A");
   await shop.holdfast.sessions.prune({ keep: 0 });
   expect([await stateOf("s"), await shop.items()]).toEqual(["gone", []]);
@@ -33,7 +33,7 @@ test("a pruned session's conversation goes with it", async () => {
 
 test("leftovers of an interrupted removal are invisible to the next session, and can be erased", async () => {
   await shop.ask("A");
-  // As a crash leaves it, between the session and what belongs to it.
+  // The state after a crash between removing the session and its conversation.
   await shop.holdfast.journal.remove("session/s");
   expect([await stateOf("s"), await shop.items()]).toEqual(["live", []]);
   expect(await new HoldfastSession(shop.holdfast, "s").getItems()).toEqual([]);
@@ -49,7 +49,7 @@ test("a conversation without a session is erased by its name", async () => {
   await expect(shop.holdfast.sessions.erase("chat")).rejects.toMatchObject({ code: "STREAM_NOT_FOUND" });
 });
 
-test("a session that was made again has its own conversation, with and without durable", async () => {
+test("a recreated session has its own conversation, with and without durable", async () => {
   await shop.ask("A");
   await shop.holdfast.sessions.erase("s");
   await shop.ask("A");
@@ -58,14 +58,14 @@ test("a session that was made again has its own conversation, with and without d
   expect(seen).toEqual([...ANSWERED, "user B", "call B", "result", "assistant paid B"]);
 });
 
-test("a fork without its parent's items is refused until they are added", async () => {
+test("a fork without its parent's items is rejected until they are added", async () => {
   await shop.ask("A");
   await shop.holdfast.sessions.fork("s", "f", { effects: "live" });
   await expect(shop.ask("B", { sessionId: "f" })).rejects.toMatchObject({
     code: "INPUT_INVALID",
     message: expect.stringContaining("is a fork of s and lacks its conversation"),
   });
-  // Nor does a fork of it.
+  // Neither does a fork of it.
   await shop.holdfast.sessions.fork("f", "g", { effects: "live" });
   await expect(shop.ask("B", { sessionId: "g" })).rejects.toMatchObject({ code: "INPUT_INVALID" });
   const sent = await shop.started({ sessionId: "f" }, async ({ d, agent, model }) => {
@@ -76,7 +76,7 @@ test("a fork without its parent's items is refused until they are added", async 
   expect(sent).toEqual([...ANSWERED, "user B"]);
 });
 
-test.each(["prune", "erase"])("a parent's conversation goes with the last of its forks: %s", async (how) => {
+test.each(["prune", "erase"])("a parent's conversation is deleted with its last fork: %s", async (how) => {
   await shop.ask("A");
   const { sessions, journal } = shop.holdfast;
   await sessions.fork("s", "f");
@@ -88,7 +88,7 @@ test.each(["prune", "erase"])("a parent's conversation goes with the last of its
   expect(await stateOf("s")).toBe("gone");
 });
 
-test("erasing a session erases the conversations of its forks, also when only they keep it", async () => {
+test("erasing a session erases the conversations of its forks, also if only they keep it", async () => {
   await shop.ask("A");
   const { sessions, journal } = shop.holdfast;
   await sessions.fork("s", "f");

@@ -1,4 +1,4 @@
-// The SDK's Session on every store: get, add, pop, clear, and what 0.20 adds.
+// The SDK's Session on every store: get, add, pop, clear, and the additions of 0.20.
 
 import { Agent, type AgentInputItem, run, setTracingDisabled } from "@openai/agents";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -29,14 +29,14 @@ describe.each(storeSubjects())("on $name", (subject) => {
   afterEach(() => made.dispose());
   afterAll(() => subject.dispose());
 
-  /** As another process sees it. */
+  /** The view of another process. */
   const elsewhere = async () =>
     new HoldfastSession(await open(undefined, { store: await made.another() }), "chat");
 
   const texts = async (of: HoldfastSession, limit?: number) =>
     (await of.getItems(limit)).map((item) => (item as { content: unknown }).content);
 
-  test("items come back in order, the latest of them if asked, to every process", async () => {
+  test("every process gets the items in order, or the latest of them", async () => {
     expect([await session.getItems(), await session.popItem()]).toEqual([[], undefined]);
     await session.clearSession();
     await session.addItems([said("1"), said("2")]);
@@ -54,7 +54,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect([await texts(other), await other.getSessionId()]).toEqual([[], "chat"]);
   });
 
-  test("two processes that add at once lose nothing", async () => {
+  test("two processes that add in parallel lose nothing", async () => {
     const other = await elsewhere();
     await Promise.all(
       Array.from({ length: 10 }, (_, n) => (n % 2 ? session : other).addItems([said(`${n}`)])),
@@ -62,7 +62,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect((await texts(session)).sort()).toEqual(Array.from({ length: 10 }, (_, n) => `${n}`));
   });
 
-  test("a change of the history is made once, whole, and only where it fits", async () => {
+  test("a history change is applied once, completely, and only where it fits", async () => {
     await session.addItems([said("1"), said("2")]);
     const append = { type: "append_items" as const, items: [said("3")] };
     await session.applyHistoryTransaction({ operationId: "a", transaction: append });
@@ -86,7 +86,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(await texts(other)).toEqual(["5"]);
   });
 
-  test("a corrected call replaces the one that is stored", async () => {
+  test("a corrected call replaces the stored one", async () => {
     await session.addItems([said("1"), call("c1", "{}"), said("2")]);
     const replacement = call("c1", '{"order":"4711"}');
     await session.applyHistoryMutations({

@@ -9,7 +9,7 @@ import {
 } from "../../../src/integrations/openai-agents/index.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 
-/** One start of the program: nothing is remembered from the one before but what is stored. */
+/** One start of the program, which knows only the stored data. */
 export interface Started {
   readonly session: Session;
   readonly d: Durable;
@@ -20,12 +20,12 @@ export interface Started {
 interface How {
   readonly options?: DurableOptions;
   readonly needsApproval?: boolean;
-  /** The model cannot be reached at this question of the program. */
+  /** The model fails at this question of the program. */
   readonly failsAt?: number;
   readonly sessionId?: string;
 }
 
-/** A shop on one store, whose model charges what the user last named, and then says so. */
+/** A shop on one store. Its model charges the last order that the user named, and then reports it. */
 export class Shop {
   readonly world: string[] = [];
   readonly holdfast: Holdfast;
@@ -66,7 +66,7 @@ export class Shop {
     }
   }
 
-  /** One input, to its end. */
+  /** Runs one input to its end. */
   ask(input: DurableInput, how: How & { readonly stream?: boolean } = {}): Promise<string> {
     return this.started(how, async ({ d, agent }) => {
       if (!how.stream)
@@ -82,14 +82,14 @@ export class Shop {
   }
 }
 
-/** The user's last words, and what came since. */
+/** The user's last message, and the items after it. */
 function lastSaid({ input }: ModelRequest): string[] {
   const all = short(typeof input === "string" ? [{ role: "user", content: input }] : input);
   const last = all.findLastIndex((each) => each.startsWith("user "));
   return [all[last]?.slice("user ".length) ?? "", ...all.slice(last + 1)];
 }
 
-/** Items in few words. */
+/** A short form of items. */
 export function short(items: readonly object[]): string[] {
   return items.map((item) => {
     const { type, role, arguments: args, content } = item as { [name: string]: unknown };

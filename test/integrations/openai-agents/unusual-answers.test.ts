@@ -50,7 +50,7 @@ test("a pending call finds its tool although the SDK has changed the tool's name
     return (await run(agent, await d.input({ id, text: id }), { session: d.session })).finalOutput;
   };
   const first = durable(session);
-  // Its program ends inside it: nothing of its outcome is on record.
+  // Its program ends during the call, so no outcome is recorded.
   const cutOff = charge(first, (signal) => {
     const stopped = new Promise<string>((_, reject) => {
       signal?.addEventListener("abort", () => reject(new Error("cut off")), { once: true });
@@ -138,7 +138,7 @@ test.each([
     ],
   ],
   ["an image by its address", { type: "image", image: { url: "https://example.org/a.png" } }],
-])("a tool that returns %s: the model is sent what the SDK alone would send", async (_, output) => {
+])("for a tool that returns %s the model gets the same as from the SDK alone", async (_, output) => {
   const options = { name: "look", description: "Looks", parameters: z.object({}), execute: () => output };
   const sent = ({ asked: [, second] }: ScriptedModel) => {
     const items = (second?.input ?? []) as { readonly output?: unknown }[];

@@ -1,7 +1,7 @@
 /**
- * A loopback server that speaks OpenAI's wire formats: Responses and chat completions, in one piece and
- * streamed. Its model answers in other words and with other ids each time, as models do: the first time it
- * asks for a charge, and once it has read a result it says so.
+ * A loopback server for OpenAI's wire formats: Responses and chat completions, plain and streamed. Like a
+ * real model it uses new words and ids each time. First it asks for a charge. Once it has read the result, it
+ * answers.
  */
 
 import { randomUUID } from "node:crypto";

@@ -1,4 +1,4 @@
-// The hint of a refusal names what can be done about open calls: only some wait for a person.
+// The hint of an error on open calls names the next step for each: only some calls wait for a person.
 
 import { expect, test, vi } from "vitest";
 import { Holdfast, Journal } from "../../../src/index.ts";
@@ -6,7 +6,7 @@ import { RecordedTurns } from "../../../src/integrations/recorded-turns/index.ts
 import { openMemory } from "../../../src/stores/memory/index.ts";
 import { callBlock, counting } from "../../ledger/bench.ts";
 
-/** The hint, while these calls are open: `waits` for a person, `runs` right now. */
+/** The hint while these calls are open: `waits` for a person, `runs` right now. */
 async function hintFor(...ids: ("waits" | "runs")[]): Promise<string> {
   const holdfast = new Holdfast(new Journal({ store: openMemory() }));
   const turns = new RecordedTurns(await holdfast.session("alpha"));
@@ -31,10 +31,10 @@ async function hintFor(...ids: ("waits" | "runs")[]): Promise<string> {
   return (error as { hint: string }).hint;
 }
 
-test("a person is asked only about calls that wait for one", async () => {
+test("the hint sends a person only to calls that wait for one", async () => {
   expect(await hintFor("waits")).toContain("holdfast resolve");
   const own = await hintFor("runs");
-  expect(own, "resolve would refuse it").not.toContain("resolve");
+  expect(own, "resolve would reject it").not.toContain("resolve");
   expect(own).toMatch(/^Run the same program again/);
   expect(await hintFor("runs", "waits")).toMatch(/wait for a person.*holdfast resolve.*the others/);
 });

@@ -1,4 +1,4 @@
-/** What persons and other programs do to a session while another framework's loop works on it. */
+/** People and other programs change a session while another framework's loop works on it. */
 
 import { expect, test } from "vitest";
 import { Holdfast, Journal } from "../../../src/index.ts";

@@ -30,7 +30,7 @@ test("the hint depends on the call: waiting for a person, running, or never star
   expect(hintOf("runs")).toMatch(/^Run the same program again.*holdfast calls/);
   expect(hintOf("elsewhere")).toMatch(/^Another call does the same.*holdfast calls/);
   for (const callId of ["runs", "elsewhere"])
-    expect(hintOf(callId), "resolve would refuse it").not.toContain("resolve");
+    expect(hintOf(callId), "resolve would reject it").not.toContain("resolve");
   answer();
   await running;
   await holdfast.close();

@@ -38,7 +38,7 @@ class World {
     }
   }
 
-  /** The effect; and then, if it is cut off there, the end of its program. */
+  /** The effect, followed by the end of its program if the test cuts it off there. */
   async charge(order: string, session: Session, signal: AbortSignal | undefined): Promise<object> {
     this.log.push(`charge ${order}`);
     if (!this.isCut) return { paid: order };
@@ -50,7 +50,7 @@ class World {
     return stopped;
   }
 
-  /** Inside its charge, so that nothing of the outcome is on record. */
+  /** Inside its charge, so that no outcome is recorded. */
   async killed(work: () => Promise<unknown>): Promise<void> {
     this.isCut = true;
     await expect(work()).rejects.toThrow();
@@ -79,7 +79,7 @@ interface Program {
 
 const finds: Program = { verify: ({ order }) => landed({ paid: order }) };
 
-/** A request over the AI SDK: its model charges the order, and says so. */
+/** A request over the AI SDK: its model charges the order and reports it. */
 function request(at: World, order: string, how: Program = {}): Promise<string> {
   const { has = "charge", needsApproval = false, verify, prompted } = how;
   return at.during(async (session) => {
@@ -102,7 +102,7 @@ function request(at: World, order: string, how: Program = {}): Promise<string> {
   });
 }
 
-test("AI SDK: the next request's tool verifies the killed call, and both requests get their answers", async () => {
+test("AI SDK: the next request's tool verifies the killed call, and both get their answers", async () => {
   const at = await world();
   await at.killed(() => request(at, "a", finds));
   expect(await request(at, "b", finds)).toBe("done b");
@@ -112,7 +112,7 @@ test("AI SDK: the next request's tool verifies the killed call, and both request
   expect(at.log).toEqual(["charge A", "charge B"]);
 });
 
-test("AI SDK: a call that never landed runs again, with the same key and the messages of its model", async () => {
+test("AI SDK: a call that never landed runs again with its key and its model's messages", async () => {
   const at = await world();
   const retries: Program = { verify: () => never() };
   await at.killed(() => request(at, "a", retries));
@@ -150,7 +150,7 @@ test("a call that needs approval does not run for another request until it is ap
   ]);
 });
 
-test("a new prompt is refused until the tools are registered, and the refusal says so", async () => {
+test("a new prompt is rejected until the tools are registered, and the error says so", async () => {
   const at = await world();
   const late: Program = { ...finds, prompted: "before tools" };
   const early: Program = { ...finds, prompted: "after tools" };
@@ -198,7 +198,7 @@ test("OpenAI Agents: the next input's tool verifies the killed call", async () =
   expect(at.log).toEqual(["charge a", "charge b"]);
 });
 
-test("OpenAI Agents: a tool that refuses the recorded arguments is reported as refusing, not as missing", async () => {
+test("OpenAI Agents: a tool that rejects recorded arguments is not reported as missing", async () => {
   const at = await world();
   await at.killed(() => agentRequest(at, "a"));
   await expect(agentRequest(at, "b", "strict")).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });

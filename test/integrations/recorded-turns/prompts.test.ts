@@ -25,7 +25,7 @@ async function conversation(): Promise<{ holdfast: Holdfast; session: Session }>
   return { holdfast, session: await holdfast.session("s") };
 }
 
-/** The text of each message or item of the user. */
+/** The text of each user message or item. */
 function heard(prompt: readonly object[]): string[] {
   return prompt.flatMap((each) => {
     const { role, content } = each as { role?: string; content?: string | { text?: string }[] };
@@ -65,7 +65,7 @@ const invoice = (bytes: string, more: object = {}): AgentInputItem[] => [
   },
 ];
 
-test("OpenAI Agents: another image is another input, named or not", async () => {
+test("OpenAI Agents: another image is another input, with or without an id", async () => {
   const { holdfast, session } = await conversation();
   const first = await askAgent(session, { id: "inv", items: invoice("AAAA") });
   expect(first.text).toContain("AAAA");
@@ -112,7 +112,7 @@ test("AI SDK: a prompt with the id of a queued one is that prompt", async () => 
   expect(session.prompts).toEqual([]);
 });
 
-test("OpenAI Agents: queued prompts are delivered with the next input, once, also when it is resumed", async () => {
+test("OpenAI Agents: queued prompts are delivered once with the next input, also if resumed", async () => {
   const { holdfast, session } = await conversation();
   await askAgent(session, "hello");
   await holdfast.sessions.prompt("s", { text: "wrong customer!" }, { by: "ann" });
@@ -120,13 +120,13 @@ test("OpenAI Agents: queued prompts are delivered with the next input, once, als
   await holdfast.sessions.prompt("s", { text: "too late for this one" }, { by: "ann" });
   expect((await askAgent(session, "ship it")).heard).toEqual(["hello", "wrong customer!", "ship it"]);
   const again = await askAgent(session, "ship it");
-  expect(again.asked, "a new run: the first has its answer").toBe(1);
+  expect(again.asked, "a new run, because the first has its answer").toBe(1);
   const all = ["hello", "wrong customer!", "ship it", "too late for this one", "ship it"];
   expect(again.heard).toEqual(all);
   expect(session.prompts).toEqual([]);
 });
 
-test("a named prompt that was compacted away says so, and what to do about it", async () => {
+test("a prompt id that was compacted away gets an error with the next step", async () => {
   const { holdfast, session } = await conversation();
   const agents = await holdfast.session("agents");
   await askSdk(session, { id: "pay", text: "Pay" });

@@ -1,4 +1,4 @@
-// A sub-agent that may not start fails its call, unless the tool acted before it asked.
+// A sub-agent that may not start fails its call, unless the tool acted before it started the sub-agent.
 
 import { generateText, stepCountIs, tool } from "ai";
 import { afterEach, expect, test } from "vitest";
@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const holdfast of opened.splice(0)) await holdfast.close();
 });
 
-/** The documented sub-agent, for one dollar of a session that has half of one. */
+/** The documented sub-agent, with a budget of one dollar in a session that has half of one. */
 async function research(before: () => Promise<void> | null) {
   const holdfast = await open("memory:");
   opened.push(holdfast);
@@ -51,7 +51,7 @@ test("without budget for its sub-agent a call fails at once, and the model conti
   expect(JSON.stringify(session.messages)).toContain("a sub-agent would take usd");
 });
 
-test("a tool that acted before it asked for a sub-agent has an unknown outcome", async () => {
+test("a tool that acted before it started a sub-agent has an unknown outcome", async () => {
   const { text, session } = await research(() => Promise.resolve());
   expect(text).toBeNull();
   expect(session.openCalls).toMatchObject([{ status: "waiting" }]);

@@ -98,7 +98,7 @@ function streamed(whole: ReturnType<typeof message>): WireAnswer {
 
 export const STREAM_EXCHANGE: readonly WireAnswer[] = [streamed(ASKS), streamed(ENDS)];
 
-/** What both requests together count. */
+/** The usage of both requests together. */
 export const TOKENS = 10 + 20 + 30 + 2 + 2 * (100 + 1_000);
 
 export function overloaded(status: number, type: string, headers: Record<string, string> = {}): WireAnswer {

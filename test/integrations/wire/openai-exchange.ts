@@ -1,4 +1,4 @@
-// Exchanges with OpenAI: the Responses API with reasoning that is sent back encrypted, and chat completions.
+// Exchanges with OpenAI: the Responses API with encrypted reasoning that is sent back, and chat completions.
 
 import type { WireAnswer } from "./server.ts";
 
@@ -158,5 +158,5 @@ export const CHAT_STREAM: readonly WireAnswer[] = [
   ),
   chunks([{ role: "assistant", content: "Pa" }, { content: "id." }], "stop"),
 ];
-/** What both requests together count. */
+/** The usage of both requests together. */
 export const TOKENS = 2 * 57;

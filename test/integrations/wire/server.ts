@@ -1,27 +1,27 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** One answer of a provider, as its bytes went over the wire. */
+/** One answer of a provider, in its bytes on the wire. */
 export interface WireAnswer {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** A JSON body, or the events of a stream. */
   readonly body?: unknown;
   readonly events?: readonly ({ readonly type?: string } & Readonly<Record<string, unknown>>)[];
-  /** Ends an event stream as some providers do. */
+  /** Ends an event stream like some providers. */
   readonly done?: string;
 }
 
 export interface WireRequest {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** As it came. */
+  /** The request as received. */
   readonly text: string;
   // biome-ignore lint/suspicious/noExplicitAny: requests of several providers are looked into.
   readonly body: any;
 }
 
-/** A provider on loopback that gives these answers in order, and remembers what it was asked. */
+/** A provider on loopback that gives these answers in order, and records its requests. */
 export async function wireServer(answers: readonly WireAnswer[]) {
   const requests: WireRequest[] = [];
   const rest = [...answers];

@@ -1,6 +1,5 @@
-// An AI SDK program that looks up an order, charges it and mails the customer. Its model says something else
-// each time it is asked. Started again after it was killed, it goes on. It does its jobs one after another
-// and prints what each came to.
+// An AI SDK program that looks up an order, charges it and mails the customer. Its model answers differently
+// each time. Restarted after a kill, it continues. It runs its jobs in sequence and prints each result.
 //
 //     agent.ts <jobs as JSON>
 
@@ -34,7 +33,7 @@ function toolsOf(job: Job) {
     find: tool({
       description: "Finds an order",
       inputSchema: z.object({ order: z.string() }),
-      // A read that gives another answer each time.
+      // A read with a different result each time.
       execute: ({ order }) => ({ order, cents: 1200, readAt: `${Date.now()} ${Math.random()}` }),
     }),
     charge: tool({
@@ -50,7 +49,7 @@ function toolsOf(job: Job) {
       description: "Mails the customer",
       inputSchema: z.object({ to: z.string(), text: z.string() }),
       execute: async ({ to }, options) => {
-        // After the charge, so that a kill between the two is one.
+        // After the charge, so that only one kill can hit between them.
         while (!seen(job, "charge 4711")) await new Promise((resolve) => setTimeout(resolve, 5));
         if (job.kill === "between") die();
         act(`mail ${to}${keyOf(options)}`);

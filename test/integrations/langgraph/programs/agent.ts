@@ -1,5 +1,5 @@
-// A graph whose tool has three effects on the world. Started again after it was killed, it resumes its
-// thread. It does its jobs one after another and prints what each came to.
+// A graph whose tool has three effects on the world. Restarted after a kill, it resumes its thread. It runs
+// its jobs in sequence and prints each result.
 //
 //     agent.ts <jobs as JSON>
 

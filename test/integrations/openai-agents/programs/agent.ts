@@ -1,6 +1,5 @@
 // An agent that charges an order, with OpenAI Agents' own run() and a model behind OpenAI's wire format.
-// Started again after it was killed, it does the same once more. It does its jobs one after another and
-// prints what each came to.
+// Restarted after a kill, it runs the same input again. It runs its jobs in sequence and prints each result.
 //
 //     agent.ts <jobs as JSON>
 
@@ -11,7 +10,7 @@ import { landed, never, open } from "../../../../src/index.ts";
 import { durable } from "../../../../src/integrations/openai-agents/index.ts";
 
 export interface Job {
-  /** Of the model. */
+  /** Address of the model. */
   readonly url: string;
   readonly how: "durable" | "bare";
   readonly api: "responses" | "chat";
@@ -19,7 +18,7 @@ export interface Job {
   readonly store: string;
   readonly world: string;
   readonly kill?: "inside the tool";
-  /** Of the input; without it, its words say whether it is the same. */
+  /** Id of the input. Without it, the text identifies the input. */
   readonly id?: string;
 }
 
