@@ -27,8 +27,11 @@ const charge = tool({
 // Any model is one function. This one is scripted: it asks for the charge, then it answers.
 const model: Model = async ({ messages }) =>
   messages.at(-1)?.role === "tool"
-    ? { message: { text: "Order 4711 is paid." }, usage: { usd: 0.01 } }
-    : { message: { blocks: [{ kind: "tool_call", id: "c1", name: "charge", args: { orderId: "4711" } }] } };
+    ? { message: { text: "Order 4711 is paid." }, usage: { usd: 0.005 } }
+    : {
+        message: { blocks: [{ kind: "tool_call", id: "c1", name: "charge", args: { orderId: "4711" } }] },
+        usage: { usd: 0.005 },
+      };
 
 // Your program calls open(): it finds or creates .holdfast/ in your project.
 const holdfast = await open(process.env["HOLDFAST_STORE"] ?? temporaryFolder());

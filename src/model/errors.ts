@@ -33,6 +33,7 @@ const ERROR_CODES = {
   SESSION_HAS_OPEN_CALLS: { retryable: false },
   PROMPT_DIVERGED: { retryable: false },
   BUDGET_EXCEEDED: { retryable: false },
+  BUDGET_UNIT_UNKNOWN: { retryable: false },
   LEASE_LOST: { retryable: false },
   GOAL_NOT_FOUND: { retryable: false },
   GOAL_ITEM_NOT_FOUND: { retryable: false },

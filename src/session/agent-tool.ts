@@ -81,7 +81,11 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
 
 async function answer(child: Session, run: () => Promise<RunResult>): Promise<string> {
   sessionCore(child).promptCounts = new Map();
-  const result = await run();
+  const result = await run().catch((error: unknown) => {
+    // None of the answer's calls has started. Another attempt would only ask its model again.
+    if (!isHoldfastError(error, "BUDGET_UNIT_UNKNOWN")) throw error;
+    throw new DefiniteFailure(error.message, { cause: error });
+  });
   if (result.status === "done") return result.text;
   if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);
   const asked = result.waiting.filter(({ person }) => person);

@@ -29,6 +29,22 @@ export function reachedLimit({ spent, limit }: Budget): { unit: string } | null 
   return unit ? { unit } : null;
 }
 
+/**
+ * Throws if a limited unit is missing in `reported`, the usage of all answers of a run or program so far.
+ * Called after an answer is recorded: a limit that nothing counts would be no limit, found out by the bill.
+ */
+export function mustCountLimits(session: string, { limit }: Budget, reported: Amounts): void {
+  const counted = { ...reported, turns: 1 };
+  const unit = BUDGET_UNITS.find((each) => limit[each] !== undefined && counted[each] === undefined);
+  if (!unit) return;
+  const problem = `${unit} is limited to ${limit[unit]}, and the model's usage does not report ${unit}`;
+  const otherwise = unit === "usd" ? "pass `prices`, or limit tokens or turns" : "limit turns";
+  throw new HoldfastError("BUDGET_UNIT_UNKNOWN", `session ${session}: ${problem}`, {
+    hint: `Return it as \`usage: { ${unit} }\` of the model, or ${otherwise}. The answer is recorded.`,
+    data: { session, unit },
+  });
+}
+
 /** Raises the session's limits to those of a run. Never lowers one that was raised from outside. */
 export async function limitBudget(session: SessionCore, budget: Amounts): Promise<void> {
   await session.writeEvents((state) => {

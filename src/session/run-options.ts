@@ -30,7 +30,8 @@ export interface RunOptions {
   readonly prompt?: PromptInput;
   /**
    * Limits over the session's whole life: `{ usd: 5, perCall: { usd: 0.2 } }`. `perCall` is reserved before
-   * each model call. `run` only raises limits; `session.limit` also lowers them.
+   * each model call. `run` only raises limits; `session.limit` also lowers them. A run whose model does not
+   * report a limited unit fails after its first answer (`BUDGET_UNIT_UNKNOWN`).
    */
   readonly budget?: Amounts & { readonly perCall?: Amounts };
   /** When the run makes checkpoints: `"turn"` (default), `"call"`, `{ turns: 5 }` or `{ seconds: 60 }`. */
@@ -155,7 +156,7 @@ export interface ModelResponse {
   readonly message:
     | { readonly blocks: readonly Block[]; readonly text?: string; readonly meta?: JsonObject }
     | { readonly text: string; readonly meta?: JsonObject };
-  /** Without it only turns are counted. */
+  /** Without it only turns are counted, and a limit of dollars or tokens is an error. */
   readonly usage?: Amounts;
 }
 

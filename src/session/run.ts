@@ -30,7 +30,7 @@ import {
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
-import { limitBudget, mustBeAmounts, reachedLimit } from "./budget.ts";
+import { limitBudget, mustBeAmounts, mustCountLimits, reachedLimit } from "./budget.ts";
 import { readMessage, withUniqueCallIds } from "./messages.ts";
 import {
   answerTo,
@@ -103,6 +103,8 @@ class Run {
   private lastAppended: string | null = null;
   private lastSent: string | undefined;
   private answer: Message | null = null;
+  /** Usage of this run's answers. A unit that is missing here was never reported. */
+  private reported: Amounts = {};
   /** The prompt was compacted away without an answer: it has to be put again. */
   private isPromptGone = false;
   readonly stopWatching: () => void;
@@ -235,6 +237,7 @@ class Run {
     const response = await this.askModel();
     failpoint("model.answered");
     await this.appendAnswer(response, reservation);
+    mustCountLimits(this.session.id, this.session.state.budget, this.reported);
     return null;
   }
 
@@ -353,6 +356,7 @@ class Run {
   private usageOf({ usage }: ModelResponse): Amounts {
     const { amounts, uncountable } = countableAmounts(usage, this.options.budget?.perCall ?? {});
     if (uncountable.length > 0) this.session.journal.warn(badUsage(this.session.id, uncountable));
+    this.reported = addAmounts(this.reported, amounts);
     return amounts;
   }
 

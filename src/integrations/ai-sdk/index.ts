@@ -1,7 +1,7 @@
 /** `holdfast/ai-sdk`: any provider's model for `session.run`, and `durable` for the SDK's own loop. */
 
 export type { Artifacts } from "../artifacts.ts";
-export type { Price, PriceTable } from "../prices.ts";
+export { LIST_PRICES, type Price, type PriceTable } from "../prices.ts";
 export { callContext, ToolCallFailed } from "../recorded-turns/index.ts";
 export { type Durable, durable } from "./durable.ts";
 export { fromModelMessages, toModelMessages } from "./messages.ts";

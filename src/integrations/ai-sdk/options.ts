@@ -16,7 +16,7 @@ export interface DurableOptions {
   readonly run?: string;
   /** Ignores the system text when prompts are compared, for texts that contain a date. Default: false. */
   readonly ignoreSystem?: boolean;
-  /** US dollars per million tokens, by model id, for the session's budget. */
+  /** US dollars per million tokens, by model id, for the session's budget. `LIST_PRICES` otherwise. */
   readonly prices?: PriceTable;
   /** Calls of tools with `needsApproval` go to a person (`queue`, the default) or to the SDK (`sdk`). */
   readonly approvals?: "queue" | "sdk";
@@ -68,7 +68,7 @@ export type ToolDeclarations<Tools extends ToolSet> = {
 export interface FromAiSdkOptions {
   /** Streams the answer and reports its parts. Some providers require it for long answers. */
   readonly stream?: boolean;
-  /** US dollars per million tokens, by model id, for budgets in dollars. */
+  /** US dollars per million tokens, by model id, for budgets in dollars. `LIST_PRICES` otherwise. */
   readonly prices?: PriceTable;
   /** The store for files of messages and answers: the `Holdfast` of the session. */
   readonly artifacts?: Artifacts;

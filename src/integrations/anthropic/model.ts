@@ -26,7 +26,7 @@ const NO_ARTIFACTS = noArtifacts("fromAnthropic(client, model, { artifacts: hold
 export interface FromAnthropicOptions {
   /** Streams the answer and reports its parts as they arrive. The API requires it for long answers. */
   readonly stream?: boolean;
-  /** US dollars per million tokens, by model id, for budgets in dollars. */
+  /** US dollars per million tokens, by model id, for budgets in dollars. `LIST_PRICES` otherwise. */
   readonly prices?: PriceTable;
   /** The store for images and documents: the `Holdfast` of the session. Required if there are any. */
   readonly artifacts?: Artifacts;

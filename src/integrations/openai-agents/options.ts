@@ -4,7 +4,7 @@ import type { PriceTable } from "../prices.ts";
 
 /** Options of `durable`. */
 export interface DurableOptions {
-  /** US dollars per million tokens, by model id, for the session's budget. */
+  /** US dollars per million tokens, by model id, for the session's budget. `LIST_PRICES` otherwise. */
   readonly prices?: PriceTable;
   /** Calls of tools with `needsApproval` go to a person (`queue`, the default) or to the SDK (`sdk`). */
   readonly approvals?: "queue" | "sdk";

@@ -12,6 +12,7 @@
  *                          ──▶ not on record, but calls open, session ended or budget spent ──▶ refused
  *                          ──▶ not on record ──▶ the model is asked ──▶ one commit: results of the message
  *                              before, new user messages, the answer, its cost ──▶ returned, cursor + 1
+ *                                              ├──▶ its cost lacks a limited unit: BUDGET_UNIT_UNKNOWN
  *                                              └──▶ the model fails: nothing is written, the cursor stays
  *
  * Invariants:
@@ -53,7 +54,13 @@ import {
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
-import { reactivate, readMessage, sessionCore, withUniqueCallIds } from "../../session/index.ts";
+import {
+  mustCountLimits,
+  reactivate,
+  readMessage,
+  sessionCore,
+  withUniqueCallIds,
+} from "../../session/index.ts";
 import { refusal } from "../refusal.ts";
 import type { RecordedCall, RecordedOutcome, ResumeCall } from "./calls.ts";
 import { PendingCalls, RecordedCalls } from "./calls.ts";
@@ -102,6 +109,8 @@ export class RecordedTurns {
   private lastFailed = false;
   private lastSignal: AbortSignal | undefined;
   private inFlight: Ticket | null = null;
+  /** Usage of the answers that were recorded through this handle. */
+  private reported: Amounts = {};
   private readonly calls: RecordedCalls;
   private readonly pending: PendingCalls;
 
@@ -283,6 +292,8 @@ export class RecordedTurns {
         const stored = await this.store(question, answer, mark, () => this.inFlight === ticket);
         failpoint("message.appended");
         this.advance(ticket, mark);
+        this.reported = addAmounts(this.reported, answer.spent ?? {});
+        mustCountLimits(this.session.id, this.state.budget, this.reported);
         return stored;
       },
       failed: () => {

@@ -480,6 +480,22 @@ test("the model is not asked in a cancelled session or without budget", async ()
   expect(model.doGenerateCalls).toHaveLength(1);
 });
 
+test("a dollar limit without a price: an error after the first answer, which is recorded", async () => {
+  const holdfast = await freshHoldfast();
+  const model = scripted(says("one"), says("two"));
+  await program(holdfast, async (d, session) => {
+    await session.limit({ usd: 1 });
+    const asked = generateText({ model: d.model(model), prompt: "one" });
+    await expect(asked).rejects.toMatchObject({ code: "BUDGET_UNIT_UNKNOWN", data: { unit: "usd" } });
+    expect(session.budget.spent).toEqual({ tokens: 15, turns: 1 });
+  });
+  await program(holdfast, async (d, session) => {
+    expect((await generateText({ model: d.model(model), prompt: "one" })).text).toBe("one");
+    expect(session.budget.spent).toEqual({ tokens: 15, turns: 1 });
+  });
+  expect(model.doGenerateCalls).toHaveLength(1);
+});
+
 test("two parallel questions on one handle are rejected; after an abort the next is accepted", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (d, session) => {

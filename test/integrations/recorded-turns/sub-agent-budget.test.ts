@@ -19,7 +19,7 @@ async function research(before: () => Promise<void> | null) {
   opened.push(holdfast);
   const session: Session = await holdfast.session("order");
   await session.limit({ usd: 0.5 });
-  const d = durable(session);
+  const d = durable(session, { prices: { "mock-model": { input: 0, output: 0 } } });
   let starts = 0;
   const ask = tool({
     inputSchema: z.object({ question: z.string() }),
