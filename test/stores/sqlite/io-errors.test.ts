@@ -103,6 +103,31 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["head"]).toMatchObject({ result: 3 });
   });
 
+  test("a resend is acknowledged only after a sync of its own", async () => {
+    const before = await countBefore("fsync");
+    const said = await inject("resend.db", "fsync", `error=EIO:when=${before + 2}`);
+    expect(said["second"]).toMatchObject({ result: { outcome: "ok", resent: false } });
+    expect(said["again"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["third"]).toMatchObject({ result: { outcome: "ok" } });
+  });
+
+  test("after a failed fsync the WAL is emptied before the next write, also beside another process", async () => {
+    // While this process has the file open, closing the broken connection does not empty the WAL.
+    await folder.open({ path: folder.file("count.db") });
+    await folder.open({ path: folder.file("beside.db") });
+    const before = await countBefore("fsync");
+    const trace = folder.file("beside.trace");
+    const inWal = ["-P", `${folder.file("beside.db")}-wal`, "-e", "trace=fsync,ftruncate,pwrite64"];
+    const fault = ["-e", `inject=fsync:error=EIO:when=${before + 1}`];
+    const said = await run("beside.db", ["-o", trace, ...inWal, ...fault]);
+    expect(said["second"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["again"]).toMatchObject({ result: { outcome: "ok" } });
+    const lines = readFileSync(trace, "utf8").split("\n");
+    const after = lines.slice(lines.findIndex((line) => line.includes("(INJECTED)")) + 1);
+    const next = after.find((line) => line.includes("ftruncate(") || line.includes("pwrite64("));
+    expect(next).toMatch(/ftruncate\(\d+, 0\) += 0/);
+  });
+
   describe.each([3, 64])("if the COMMIT of a flush of %i acts fails", (together) => {
     test.each([
       ["EIO", "fsync", "STORE_IO"],
