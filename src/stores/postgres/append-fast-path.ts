@@ -2,13 +2,13 @@
  * The fast path of an append: batches that only continue one existing stream each, which almost all do.
  * The SQL functions, and the code that fills their parameters. `append.ts` has the whole protocol.
  *
- *     append_fast_one   one batch with at most one guard and one item, each value a parameter of its own
- *     append_fast       any number of batches as arrays, each statement for all of them
+ *     append_single   one batch with at most one guard and one item, each value a parameter of its own
+ *     append_plain    any number of batches as arrays, each statement for all of them
  *     append_batches    the slow path (`schema-1-append.ts`): every case, and the only one that refuses
  *
  * Both fast functions either store a batch or leave it alone; the slow path then decides why. Without
- * `append_fast_one` one session makes 18 % fewer turns a second. Without `append_fast`, 16 sessions make
- * 32 % fewer, or 17 % fewer with one `append_fast_one` per batch in one statement.
+ * `append_single` one session makes 18 % fewer turns a second. Without `append_plain`, 16 sessions make
+ * 32 % fewer, or 17 % fewer with one `append_single` per batch in one statement.
  * `append-fast-path.test.ts` sends random batches down both paths and compares what is stored.
  */
 
@@ -39,7 +39,7 @@ function areComplete(items: readonly Item[]): boolean {
   return items.length === 1 || new Set(items.map(({ kind, id }) => `${kind}\0${id}`)).size === items.length;
 }
 
-/** True if `append_fast_one` can store the group. It never waits longer than its own lock timeout. */
+/** True if `append_single` can store the group. It never waits longer than its own lock timeout. */
 export function fitsOne(group: readonly EncodedPayloads[], busyMs: number): boolean {
   const [write] = group[0]?.batch.writes ?? [];
   const isOne = group.length === 1 && (write?.guards?.length ?? 0) <= 1 && (write?.items?.length ?? 0) <= 1;
@@ -74,7 +74,7 @@ const facetColumn = (column: string, name: keyof typeof FACET, bits: string, val
   `${column} = CASE WHEN ${bits} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
 
 /**
- * The parameters of `append_fast_one`. NULL leaves a column as it is, except for `p_done_at`. `p_payload`
+ * The parameters of `append_single`. NULL leaves a column as it is, except for `p_done_at`. `p_payload`
  * excludes `p_bytes`. `p_facets` (bits of `FACET`) and `p_facet_texts` (ordered as `TEXT_FACETS`) are set
  * when a text facet changes or any facet is cleared.
  */
@@ -169,8 +169,8 @@ const insertItem = (schema: string): string =>
  * So each value is a parameter with its column's type, and rare values have statements of their own.
  */
 const appendFastOne = (schema: string): string => `
--- Like append_fast, for one batch with at most one guard and one item. Returns whether it is stored.
-CREATE FUNCTION ${schema}.append_fast_one(
+-- Like append_plain, for one batch with at most one guard and one item. Returns whether it is stored.
+CREATE FUNCTION ${schema}.append_single(
   ${ONE_PARAMETERS.join(", ")}
 ) RETURNS boolean LANGUAGE plpgsql ${ONE_SETTINGS} AS $function$
 DECLARE
@@ -224,7 +224,7 @@ BEGIN
 END $function$;
 `;
 
-/** The values that the arrays of `append_fast` hold for each batch, guard and item, in this order. */
+/** The values that the arrays of `append_plain` hold for each batch, guard and item, in this order. */
 const TEXTS = ["namespace", "stream", "batch", "codec", "status", "title", "goal", "budget"] as const;
 const NUMBERS = [
   ...(["generation", "seq", "count", "at", "sum", "from", "bytes", "isText"] as const),
@@ -248,7 +248,7 @@ export function inLockOrder<Each extends EncodedPayloads>(group: readonly Each[]
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** All arguments of `append_fast` but the first three. */
+/** All arguments of `append_plain` but the first three. */
 export function fastArguments(group: readonly EncodedPayloads[]): Value[] {
   const texts: Texts = [];
   const numbers: Numbers = [];
@@ -357,7 +357,7 @@ const appendFast = (schema: string): string => `
 -- before leases. A row that was locked by another transaction is seen as that transaction left it. Each
 -- lease is looked up alone (hence the LIMIT): the server would otherwise read the whole table where it
 -- estimates that few leases are held.
-CREATE FUNCTION ${schema}.append_fast(
+CREATE FUNCTION ${schema}.append_plain(
   p_store text, p_allow_loss boolean, p_lock_ms integer, p_texts text[], p_numbers bigint[],
   p_guards text[], p_tokens bigint[], p_item_texts text[], p_item_numbers bigint[], p_bytes bytea
 ) RETURNS integer[] LANGUAGE plpgsql ${sql.INDEX_PLANS_ONLY} AS $function$

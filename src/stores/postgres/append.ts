@@ -6,7 +6,7 @@
  * `queue.ts` sends what waits as a group: one statement, transaction and wait for the server's log.
  *
  * The fast path is for batches that only continue one existing stream each (`append-fast-path.ts`):
- * `SELECT append_fast(…)`, or `append_fast_one` for a single batch. Its steps, in this order:
+ * `SELECT append_plain(…)`, or `append_single` for a single batch. Its steps, in this order:
  *
  *     1  check that this is still the store that was opened, unsealed, on a durable server
  *     2  lock the streams in the order of their names; advance those that end where their batch begins

@@ -50,8 +50,8 @@ export class AppendQueue {
       return prepared(name, `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`);
     };
     this.#slowSql = call("append_batches", 7, "outcomes").text;
-    this.#fastStatement = call("append_fast", 10, "stored");
-    this.#oneStatement = call("append_fast_one", fast.ONE_PARAMETER_COUNT, "stored");
+    this.#fastStatement = call("append_plain", 10, "stored");
+    this.#oneStatement = call("append_single", fast.ONE_PARAMETER_COUNT, "stored");
   }
 
   /** `onOutcome` is called before the caller gets the outcome, and rejects the append by throwing. */

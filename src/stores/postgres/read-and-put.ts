@@ -98,7 +98,7 @@ export async function get(database: Database, request: GetRequest): Promise<Blob
  */
 const putArtifact = (schema: string) => `
   INSERT INTO ${schema}.artifacts AS old (namespace, hash, put_at, bytes)
-  SELECT $4, $5, $6::bigint, $7::bytea FROM ${schema}.begin_write($1, $2, $3)
+  SELECT $4, $5, $6::bigint, $7::bytea FROM ${schema}.enter($1, $2, $3)
   ON CONFLICT (namespace, hash) DO UPDATE SET put_at = greatest(old.put_at, excluded.put_at),
     bytes = CASE WHEN old.bytes = excluded.bytes THEN old.bytes ELSE excluded.bytes END`;
 
@@ -110,7 +110,7 @@ const putSnapshot = (schema: string) => `
   )
   INSERT INTO ${schema}.snapshots (namespace, stream, fold, seq, codec, payload, bytes)
   SELECT namespace, stream, $7, $8::integer, $9, $10, $11::bytea
-  FROM ${schema}.begin_write($1, $2, $3) CROSS JOIN live
+  FROM ${schema}.enter($1, $2, $3) CROSS JOIN live
   ON CONFLICT (namespace, stream, fold, seq)
     DO UPDATE SET codec = excluded.codec, payload = excluded.payload, bytes = excluded.bytes`;
 

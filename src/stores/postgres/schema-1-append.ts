@@ -15,7 +15,7 @@ DECLARE
   v_tries integer;
   v_now bigint;
 BEGIN
-  v_now := ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
+  v_now := ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
 
   IF v_begins THEN
     INSERT INTO ${schema}.streams (namespace, stream, kind, state, generation, seq, base, created_at,

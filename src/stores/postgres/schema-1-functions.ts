@@ -75,7 +75,7 @@ CREATE FUNCTION ${schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $func
 $function$;
 
 -- Returns the time.
-CREATE FUNCTION ${schema}.begin_write(p_store text, p_allow_loss boolean, p_lock_ms integer) RETURNS bigint
+CREATE FUNCTION ${schema}.enter(p_store text, p_allow_loss boolean, p_lock_ms integer) RETURNS bigint
 LANGUAGE plpgsql AS $function$
 DECLARE
   v_store text;
@@ -116,7 +116,7 @@ DECLARE
   v_remaining bigint;
   v_is_ours boolean;
 BEGIN
-  PERFORM ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
   -- A placeholder for a lease that never existed, so that there is a row to lock. No other transaction sees
   -- token 0.
   INSERT INTO ${schema}.leases (namespace, name, token, expires_at, ttl) VALUES (p_namespace, p_name, 0, 0, 0)
@@ -143,7 +143,7 @@ CREATE FUNCTION ${schema}.renew_leases(
   p_namespace text, p_names text[], p_tokens bigint[], p_ttl bigint
 ) RETURNS TABLE (lost integer) LANGUAGE plpgsql ${INDEX_PLANS_ONLY} AS $function$
 BEGIN
-  PERFORM ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
   PERFORM 1 FROM unnest(p_names) AS n (name)
   JOIN ${schema}.leases AS l ON l.namespace = p_namespace AND l.name = n.name
   ORDER BY l.name FOR UPDATE OF l;
@@ -164,7 +164,7 @@ CREATE FUNCTION ${schema}.release_lease(
 DECLARE
   v_lease ${schema}.leases;
 BEGIN
-  PERFORM ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
   SELECT * INTO v_lease FROM ${schema}.leases
   WHERE namespace = p_namespace AND name = p_name AND token = p_token FOR UPDATE;
   IF NOT FOUND THEN RETURN 'not ours'; END IF;
@@ -188,7 +188,7 @@ DECLARE
   v_parent text;
   v_count integer := 0;
 BEGIN
-  PERFORM ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
   SELECT s.state, s.generation, s.seq INTO v_head FROM ${schema}.streams AS s
   WHERE s.namespace = p_namespace AND s.stream = p_stream FOR UPDATE;
   FOR i IN 0 .. jsonb_array_length(p_guards) - 1 LOOP
@@ -238,7 +238,7 @@ CREATE FUNCTION ${schema}.collect_artifacts(
 DECLARE
   v_hashes text[];
 BEGIN
-  PERFORM ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
   SELECT array_agg(c.hash), max(c.hash) INTO v_hashes, last FROM (
     SELECT a.hash FROM ${schema}.artifacts AS a
     WHERE a.namespace = p_namespace AND a.hash > p_after AND a.put_at < p_put_before AND NOT EXISTS (

@@ -9,7 +9,8 @@
  *     keys           claimed keys and the event that holds each
  *     artifacts, artifact_refs, snapshots
  *
- * Then come the functions that change several tables in one round trip, and the views for people.
+ * Then come the functions that change several tables in one round trip, and the views for people. A store of
+ * this format has the functions under these names for good: renaming one takes a migration.
  *
  * The namespace leads every primary key except that of `meta`, and no statement joins two namespaces, so
  * the tables can be partitioned or sharded by it. Names compare byte by byte (`COLLATE "C"`) in any

@@ -2,7 +2,7 @@
  * Moving a store: its seal, and its rows in pages, out of one schema and into another.
  *
  * The seal is a row in `meta`. Unless its phase is `arrived`, the schema takes only the writes of the copy.
- * Every write reads `meta` first (`begin_write`), which takes the weakest lock on it until the transaction
+ * Every write reads `meta` first (`enter`), which takes the weakest lock on it until the transaction
  * ends. Setting a seal takes the strongest: it waits for all writes in flight, and later ones read the new
  * seal. So nothing is committed behind a seal. A connection that is lost around COMMIT leaves the old seal
  * or the new one; reading it tells which.

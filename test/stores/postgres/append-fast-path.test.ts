@@ -55,14 +55,14 @@ test("an append to an existing stream costs one statement, also among many and w
     append(watched, write(name, 1, [2], { guards: [{ lease: name, token: 1 }], items: [item] })),
   );
   expect(await Promise.all(appends)).toMatchObject(names.map(() => ({ outcome: "ok", resent: false })));
-  expect(sent).toEqual([expect.stringContaining("append_fast")]);
+  expect(sent).toEqual([expect.stringContaining("append_plain")]);
   await watched.close();
   await pool.end();
 });
 
 test.each([
-  [99, "append_fast"],
-  [100, "append_fast_one"],
+  [99, "append_plain"],
+  [100, "append_single"],
 ])("a store with busyMs %i sends a single batch with %s, which waits no longer", async (busyMs, sql) => {
   await create("session/a");
   const { pool, sent } = watchedPool();

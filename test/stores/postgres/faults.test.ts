@@ -46,7 +46,7 @@ describe("a lost connection", () => {
   /** The SQL of the first append to a stream, and of a later one. */
   const APPENDS = [
     ["the first event of a stream", "append_batches", 0],
-    ["a later one", "append_fast_one", 1],
+    ["a later one", "append_single", 1],
   ] as const;
 
   async function begun(store: Store, seq: number): Promise<unknown[]> {

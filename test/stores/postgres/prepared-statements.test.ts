@@ -53,14 +53,14 @@ describe("on a connection of the caller's own", () => {
     }
     await append(store, write("session/a", 20, [20]));
     expect(await preparedNames()).toEqual([
-      expect.stringMatching(/^holdfast append_fast [0-9a-f]{24}$/),
-      expect.stringMatching(/^holdfast append_fast_one [0-9a-f]{24}$/),
+      expect.stringMatching(/^holdfast append_plain [0-9a-f]{24}$/),
+      expect.stringMatching(/^holdfast append_single [0-9a-f]{24}$/),
     ]);
   });
 
   const REPLACED = `
-    DROP FUNCTION $schema.append_fast_one;
-    CREATE FUNCTION $schema.append_fast_one($types) RETURNS integer LANGUAGE sql AS 'SELECT 1'`;
+    DROP FUNCTION $schema.append_single;
+    CREATE FUNCTION $schema.append_single($types) RETURNS integer LANGUAGE sql AS 'SELECT 1'`;
 
   test.each([
     ["is gone (26000)", async () => pool.query("DEALLOCATE ALL")],
@@ -73,7 +73,7 @@ describe("on a connection of the caller's own", () => {
       "has another result type (0A000)",
       async () => {
         const [found] = await schema.query<{ types: string }>(
-          "SELECT oidvectortypes(proargtypes) AS types FROM pg_proc WHERE oid = '$schema.append_fast_one'::regproc",
+          "SELECT oidvectortypes(proargtypes) AS types FROM pg_proc WHERE oid = '$schema.append_single'::regproc",
         );
         await schema.query(REPLACED.replace("$types", found?.types ?? ""));
       },
@@ -97,7 +97,7 @@ describe("on a connection of the caller's own", () => {
     for (let seq = 3; seq < 6; seq++)
       expect(await append(store, write("session/a", seq, [seq]))).toMatchObject(ok);
     expect(await eventsOf(store, "session/a")).toEqual([0, 1, 2, 3, 4, 5]);
-    expect(sent[0]).toContain("append_fast_one");
+    expect(sent[0]).toContain("append_single");
     expect(sent.slice(1).filter(Boolean)).toEqual([]);
   });
 

@@ -75,7 +75,7 @@ test("a user who may not call the functions is reported", async () => {
   const { code, out } = await doctor(url);
   await schema.query("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA $schema TO PUBLIC");
   expect(out).toMatch(readOnly);
-  expect(out).toMatch(/caller lacks EXECUTE on .*append_fast_one/);
+  expect(out).toMatch(/caller lacks EXECUTE on .*append_single/);
   expect(code).toBe(5);
 });
 
