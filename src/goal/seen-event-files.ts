@@ -42,6 +42,8 @@ export interface SeenFiles {
   readonly others: readonly string[];
   readonly saved?: {
     readonly files: readonly string[];
+    /** The size of each file. */
+    readonly bytes?: readonly number[];
     readonly seq: number;
     /** The goal's logical clock and revision at `seq`, from which a walk over later events continues. */
     readonly clock: EntryReader["clock"];

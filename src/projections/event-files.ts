@@ -145,17 +145,21 @@ export class EventFiles {
     this.goal = goal;
   }
 
-  /** False unless the store records that exactly these files hold the goal's events, unmerged since. */
+  /** False unless the store records that exactly these files, in their sizes, hold the goal's events. */
   async trust(goal: Goal, names: readonly string[]): Promise<boolean> {
     const { own, saved } = await seenBy(goalCore(goal).journal, this.goal);
     const merged = new Set(own);
     const present = names.filter((name) => merged.has(name));
     if (!saved || saved.seq > goal.seq || hasMergedSince(goal, saved.seq)) return false;
     if (!sameNames(present, saved.files)) return false;
-    for (const name of saved.files) {
-      const { size } = statSync(join(this.folder, name), { throwIfNoEntry: false }) ?? { size: 0 };
-      this.held.set(name, { bytes: size, uids: null });
-    }
+    // A file that was cut or changed: a look reports it, and its events are saved again.
+    const sizes = saved.files.map(
+      (name) => statSync(join(this.folder, name), { throwIfNoEntry: false })?.size,
+    );
+    if (sizes.some((size, index) => size === undefined || size !== saved.bytes?.[index])) return false;
+    saved.files.forEach((name, index) => {
+      this.held.set(name, { bytes: sizes[index] ?? 0, uids: null });
+    });
     this.mark = { seq: saved.seq, clock: saved.clock, revision: saved.revision };
     return true;
   }
@@ -216,7 +220,8 @@ export class EventFiles {
 
   /** Records in the store which files hold everything, so that later commands need not read them. */
   private async record(goal: Goal, own: readonly string[]): Promise<void> {
-    const saved = this.mark && { files: [...this.held.keys()], ...this.mark };
+    const bytes = [...this.held.values()].map((file) => file.bytes);
+    const saved = this.mark && { files: [...this.held.keys()], bytes, ...this.mark };
     await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [], ...(saved && { saved }) });
   }
 

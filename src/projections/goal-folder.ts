@@ -121,15 +121,16 @@ export class FolderWriter {
     return report ?? { ...NOTHING_NEW, seq: this.goal.revision, written: [], edits: [], ahead: [] };
   }
 
-  /** After the caller has merged these event files: the next sync does not read them again. */
+  /** After the caller has merged these event files: the next sync skips its look if no file was touched. */
   async trustEvents(names: readonly string[]): Promise<void> {
     this.skipsEventLook = await this.events.trust(this.goal, names);
   }
 
-  private lookForEvents(): ReturnType<EventFiles["look"]> {
-    if (!this.skipsEventLook) return this.events.look(this.goal.state.known);
+  /** Git may have touched the files: then it may have brought events too, and these are merged first. */
+  private lookForEvents(isFresh: boolean): ReturnType<EventFiles["look"]> {
+    const isTrusted = this.skipsEventLook && isFresh;
     this.skipsEventLook = false;
-    return Promise.resolve({ fresh: [], refused: [] });
+    return isTrusted ? Promise.resolve({ fresh: [], refused: [] }) : this.events.look(this.goal.state.known);
   }
 
   /** True if a sync would find no edit, by the seals of the files alone: no rendering, no lease. */
@@ -145,7 +146,7 @@ export class FolderWriter {
   async saveEvents(): Promise<void> {
     await this.underLease(async (lease) => {
       await this.goal.refresh();
-      const { fresh, refused } = await this.lookForEvents();
+      const { fresh, refused } = await this.events.look(this.goal.state.known);
       if (fresh.length > 0) await goalCore(this.goal).mergeEntries(MERGER, fresh);
       await this.placeEvents(lease);
       await this.events.tidy(this.goal, () => this.isStillOurs(lease));
@@ -210,7 +211,7 @@ export class FolderWriter {
     this.scan.mayReplace = (goal) => isShown || goal === this.options.instead;
     for (let round = 0; round < ROUNDS; round++) {
       await this.goal.refresh();
-      const brought = await this.lookForEvents();
+      const brought = await this.lookForEvents(isFresh);
       refused.push(...brought.refused);
       if (brought.fresh.length > 0)
         merged = combinedReports(merged, await goalCore(this.goal).mergeEntries(MERGER, brought.fresh));

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
@@ -94,6 +95,17 @@ describe("a command that writes once", () => {
     const { renders } = await workOf("task", "submit", "1", "--summary", "done");
     expect(renders).toBeGreaterThan(1);
     expect(readFileSync(planning("STATE.md"), "utf8")).toContain("Build the basket");
+  });
+
+  test("reports an event file that was cut, and writes its events again", async () => {
+    const files = readdirSync(planning("events")).filter((name) => name.endsWith(".jsonl"));
+    for (const file of files) truncateSync(planning(`events/${file}`), 200);
+    const { code, err } = await here("fact", "currency", "EUR", "--source", "the contract");
+    expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining("it was cut or changed") });
+    for (const file of files) rmSync(planning(`events/${file}`));
+    rmSync(join(project, ".holdfast"), { recursive: true });
+    expect((await here("task", "list", "--all")).out).toContain("Build the cart");
+    expect((await here("facts")).out).toContain("EUR");
   });
 
   test("writes events again whose file somebody removed", async () => {

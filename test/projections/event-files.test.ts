@@ -18,7 +18,7 @@ import { Journal } from "../../src/journal/index.ts";
 import { sha256 } from "../../src/model/digest.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
 import { open } from "../../src/open.ts";
-import { mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
+import { followGoal, mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
@@ -179,6 +179,24 @@ test("a lost or damaged event file is saved again from the store, beside the dam
   const other = await Copy.make(new WallClock(), copy, () => undefined);
   copies.push(other);
   expect(other.files()).toEqual(copy.files());
+});
+
+test("files that git brings after a command has merged are merged before the next rendering", async () => {
+  const clock = new WallClock();
+  const copy = await Copy.make(clock);
+  const clone = await Copy.make(clock, copy);
+  copies.push(copy, clone);
+  await clone.goal.fact({ key: "currency", value: "EUR", source: "the contract" });
+  await clone.folder.sync();
+  // The command saves once, so that the store has a record of its files, and begins anew.
+  await copy.goal.fact({ key: "k", value: 1, source: "s" });
+  await copy.folder.sync();
+  const onFailure = (error: unknown) => expect.unreachable(String(error));
+  const eventFiles = readdirSync(eventsOf(copy));
+  await followGoal(copy.goal, { folder: ".planning", eventFiles, onFailure });
+  cpSync(join(clone.root, ".planning"), join(copy.root, ".planning"), { recursive: true });
+  await copy.goal.fact({ key: "k", value: 2, source: "s" });
+  expect(copy.goal.state.facts.get("currency")?.value).toBe("EUR");
 });
 
 describe("a process that is killed while it syncs", () => {
