@@ -1,6 +1,6 @@
 /**
  * Processes on one machine whose lease clocks cannot be compared: a sandbox hides the boot id, a container
- * has its own time namespace. A renewed lease is not taken, and one that is not renewed expires all the same.
+ * has its own time namespace. A renewed lease is not taken, and one that is not renewed still expires.
  */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -41,7 +41,7 @@ describe.each([
   }
 
   test.each(CLOCKS)("%s", async (_what, there, here) => {
-    // Both clocks run on, from times that have nothing to do with each other.
+    // Both clocks run on, from unrelated times.
     let passedMs = 0;
     const from = (place: Pick<Clock, "boot" | "zone">, startMs: number): Clock => ({
       ...place,

@@ -1,4 +1,4 @@
-// The views for people, on every store that has SQL: a person with a shell reads everything without the library.
+// The views for people, on every SQL store: a person with a shell reads everything without the library.
 
 import { beforeEach, expect, test } from "vitest";
 import type { Store } from "../../src/store.ts";
@@ -246,7 +246,7 @@ export function testViews(subject: ViewSubject): void {
       [3, 7],
       [4, 8],
     ]);
-    expect(await versions("c"), "without the one that it deleted itself").toEqual([
+    expect(await versions("c"), "without the version that it deleted itself").toEqual([
       [3, 7],
       [4, 8],
     ]);

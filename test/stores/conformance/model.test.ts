@@ -194,7 +194,7 @@ async function live(opened: Opened, history: readonly Intention[]): Promise<void
   expect(await handles[1].check()).toEqual([]);
 }
 
-/** As many histories as time allows, and at least one: a slow machine is not a failure. */
+/** Runs histories until time is up, and at least one: a slow machine is not a failure. */
 function property(
   open: () => Promise<Opened>,
   limitMs = Number.POSITIVE_INFINITY,
@@ -217,7 +217,7 @@ function property(
   });
 }
 
-describe("a random history with two handles and reopening reads as the model says", () => {
+describe("a random history with two handles and reopening agrees with the model", () => {
   test("memory", async () => {
     await fc.assert(property(openMemoryForTest, TIME_LIMIT_MS), { numRuns: RUNS_IN_MEMORY });
   });

@@ -1,4 +1,4 @@
-// Files of artifacts: putting one again repairs a damaged file, and a write that did not fit or was killed
+// Files of artifacts: a repeated put repairs a damaged file, and a write that did not fit or was killed
 // leaves nothing behind.
 
 import { createHash } from "node:crypto";
@@ -51,7 +51,7 @@ const DAMAGES: Readonly<Record<string, (path: string) => void>> = {
 };
 
 test.each(Object.entries(DAMAGES))(
-  "bytes that were %s are right again after they were put again",
+  "bytes that were %s are repaired by putting them again",
   async (_, hurt) => {
     const store = await folder.open();
     await put(store, 1_000);

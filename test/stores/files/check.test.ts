@@ -19,7 +19,7 @@ afterEach(() => folder.dispose());
 
 const BYTES = new TextEncoder().encode("an artifact");
 
-/** A little of everything. */
+/** A store with a few records of every kind. */
 async function furnish(store: Store): Promise<void> {
   const name = "session/a";
   await store.put({ of: "artifact", namespace: NAMESPACE, hash: sha256(BYTES), bytes: BYTES, at: 1 });
@@ -47,7 +47,7 @@ function below(name: string): string {
   return join(home, inner, file);
 }
 
-test("a whole store has no problems", async () => {
+test("an intact store has no problems", async () => {
   const store = await folder.open();
   await furnish(store);
   expect(await store.check()).toEqual([]);

@@ -1,4 +1,4 @@
-// A folder does not grow for ever: compaction deletes dead bytes and nothing else.
+// A folder does not grow forever: compaction deletes dead bytes and nothing else.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -32,7 +32,7 @@ function journalNumber(): number {
 
 const BYTES = new TextEncoder().encode("an artifact");
 
-/** A little of everything that compaction has to keep. */
+/** A store with a few records of every kind that compaction has to keep. */
 async function furnish(store: Store): Promise<void> {
   const hash = sha256(BYTES);
   await store.put({ of: "artifact", namespace: NAMESPACE, hash, bytes: BYTES, at: 1 });

@@ -54,7 +54,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     await store.close();
   });
 
-  test("a disk without room for a compaction keeps the journal that it has", async () => {
+  test("a disk without room for a compaction keeps the existing journal", async () => {
     const path = `${disk}/store`;
     const store = await folder.open({ path, wasteBytes: 1_000 });
     await append(store, write("session/kept", 0, ["y".repeat(600_000)]));

@@ -1,4 +1,4 @@
-// A store in `.holdfast/` is ignored by git, whichever kind it is.
+// Git ignores a store in `.holdfast/`, of any kind.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ test.each([
     await store.close();
     writeFileSync(ignore, "!mine\n");
     await (await openStore(join(folder, ".holdfast"))).close();
-    expect(readFileSync(ignore, "utf8"), "and is the person's to change").toBe("!mine\n");
+    expect(readFileSync(ignore, "utf8"), "and a person may change it").toBe("!mine\n");
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

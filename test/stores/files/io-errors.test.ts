@@ -109,7 +109,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     await store.close();
   });
 
-  test("a mark that cannot be written is no acknowledgement", async () => {
+  test("a mark that cannot be written prevents the acknowledgement", async () => {
     const before = await countBefore("pwrite64", "live.jsonl");
     const { said, path } = await inject("pwrite64", `error=EIO:when=${before + 1}`, "live.jsonl");
     expect(said["second"]).toMatchObject({ code: "STORE_IO", unknown: true });

@@ -62,7 +62,7 @@ test("a renewal writes no line, and other handles see it", async () => {
   expect(await renew(one, 1)).toMatchObject({ lost: [{ lease: name, token: 1 }] });
 });
 
-test("losing the live file ends leases early, but never sets a token back", async () => {
+test("losing the live file ends leases early, but never lowers a token", async () => {
   let now = 1_000;
   const clock = { boot: "test", nowMs: () => now };
   const one = await folder.open({ clock });
@@ -78,7 +78,7 @@ test("losing the live file ends leases early, but never sets a token back", asyn
   expect(await append(two, late)).toMatchObject({ outcome: "fenced", now: { token: 2 } });
 });
 
-test("every grant and release is a line, and the tokens in them only grow", async () => {
+test("every grant and release is a line, and its tokens only grow", async () => {
   const store = await folder.open();
   await take(store, "one");
   await store.close();

@@ -82,7 +82,7 @@ test("closing waits for appends in flight; later ones are rejected", async () =>
   expect(await headSeq(await folder.open(), "session/a")).toBe(1);
 });
 
-test("appends of one turn share one sync and one write; refused ones leave no line", async () => {
+test("appends of one turn share one sync and one write; rejected ones leave no line", async () => {
   const store = await folder.open();
   const before = folder.lines().length;
   const outcomes = await Promise.all([
@@ -103,7 +103,7 @@ test("appends of one turn share one sync and one write; refused ones leave no li
   ]);
 });
 
-test("one handle reads at once what another wrote", async () => {
+test("one handle immediately reads what another wrote", async () => {
   const one = await folder.open();
   const two = await folder.open();
   for (let seq = 0; seq < 20; seq++) {

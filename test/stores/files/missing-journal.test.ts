@@ -34,7 +34,7 @@ function everything(): unknown[] {
 }
 
 describe.each(["live.jsonl", "artifacts", "snapshots"])("the journal is gone and %s exists", (kept) => {
-  test("is refused and not changed", async () => {
+  test("is rejected and not changed", async () => {
     await fill();
     for (const name of readdirSync(folder.file())) {
       if (name !== kept && name !== "lock.db") rmSync(folder.file(name), { recursive: true });

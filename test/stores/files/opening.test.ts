@@ -1,4 +1,4 @@
-// A path can lead to anything. A folder that is not a Holdfast store is refused with a reason and not
+// A path can lead to anything. A folder that is not a Holdfast store is rejected with a reason and not
 // changed.
 
 import {
@@ -41,7 +41,7 @@ async function expectUntouched(act: () => Promise<void>): Promise<void> {
   expect(look()).toEqual(before);
 }
 
-describe("a foreign path is refused and not changed", () => {
+describe("a foreign path is rejected and not changed", () => {
   test("a folder with other files", async () => {
     mkdirSync(folder.file());
     writeFileSync(folder.file("thesis.doc"), "chapter one");
@@ -84,7 +84,7 @@ describe("a foreign path is refused and not changed", () => {
   });
 });
 
-test("a start that a crash left unfinished becomes a store", async () => {
+test("an unfinished start after a crash becomes a store", async () => {
   mkdirSync(folder.file());
   writeFileSync(folder.file("lock.db"), "");
   writeFileSync(folder.file("journal.jsonl.new"), '{"crc":"');
@@ -119,7 +119,7 @@ test("a path through a file is an error that names it", async () => {
   });
 });
 
-test("folders are made, and only the owner can read anything in them", async () => {
+test("folders are created readable only by the owner", async () => {
   const path = folder.file("a", "b");
   const store = await folder.open({ path });
   const bytes = new TextEncoder().encode("secret");
@@ -200,19 +200,19 @@ describe("an address", () => {
     return holdfast.address;
   };
 
-  test("that ends with a slash makes a folder of files, and is found again without it", async () => {
+  test("that ends with a slash creates a folder of files, and is found again without it", async () => {
     expect(await addressOf(`${folder.file()}/`)).toMatch(/^files /);
     expect(await addressOf(folder.file())).toMatch(/^files /);
   });
 
-  test("without a slash still makes an SQLite file, and is found again with it", async () => {
+  test("without a slash still creates an SQLite file, and is found again with it", async () => {
     expect(await addressOf(folder.file())).toMatch(/^sqlite /);
     expect(await addressOf(`${folder.file()}/`)).toMatch(/^sqlite /);
     expect(await addressOf(folder.file("other.db"))).toMatch(/^sqlite /);
   });
 });
 
-describe("a folder that was replaced is noticed and not written to", () => {
+describe("a replaced folder is noticed and not written to", () => {
   const twice = async (act: () => Promise<unknown>) => {
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED", unknown: false });
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED" });
@@ -228,7 +228,7 @@ describe("a folder that was replaced is noticed and not written to", () => {
     await twice(() => store.read({ namespace: NAMESPACE, stream: "session/a", after: 0 }));
   });
 
-  test("when the folder was moved away, and also after another was made there", async () => {
+  test("when the folder was moved away, and also after another was created there", async () => {
     const store = await folder.open();
     await append(store, write("session/a", 0, [1]));
     renameSync(folder.file(), join(folder.path, "elsewhere"));
@@ -251,7 +251,7 @@ describe("a folder that was replaced is noticed and not written to", () => {
     await twice(() => append(store, write("session/a", 1, [2])));
   });
 
-  test("when the lock file was replaced: two locks would be none", async () => {
+  test("when the lock file was replaced, because two lock files exclude nothing", async () => {
     const store = await folder.open();
     await append(store, write("session/a", 0, [1]));
     unlinkSync(folder.file("lock.db"));

@@ -110,8 +110,7 @@ test(`${KILLS} kills at random moments lose no acknowledged write`, {
   timeout: 900_000,
 }, async () => {
   const tolls: Toll[] = [];
-  // One after the other: while this process verifies one store, it could not kill a writer of another in
-  // time.
+  // In sequence: while this process verifies one store, it could not kill a writer of another in time.
   for (let store = 0; store < KILLS / KILLS_PER_STORE; store++)
     tolls.push(await killOneStore(store % 2 === 0));
   const sum = (of: keyof Toll) => tolls.reduce((total, toll) => total + toll[of], 0);
@@ -119,6 +118,6 @@ test(`${KILLS} kills at random moments lose no acknowledged write`, {
     `${sum("kills")} kills, ${sum("fruitful")} of them after ${sum("acknowledgements")} acknowledgements`,
   );
   expect(sum("kills")).toBe(KILLS);
-  // Some lives end before the first append; if most did, this would show nothing.
+  // Some lives end before the first append. If most did, the test would prove nothing.
   expect(sum("fruitful")).toBeGreaterThan(KILLS / 2);
 });

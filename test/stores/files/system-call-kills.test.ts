@@ -142,7 +142,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
     try {
       expect(await verify(store, said), `after ${name}`).toEqual([]);
       await goOn(new Journal({ store }));
-      expect(await verify(store, said), `after ${name} and going on`).toEqual([]);
+      expect(await verify(store, said), `after ${name} and continuing`).toEqual([]);
     } finally {
       await store.close();
     }

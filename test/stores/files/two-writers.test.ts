@@ -3,7 +3,7 @@ import { openFiles } from "../../../src/stores/files/index.ts";
 import { twoWritersTest } from "../../crash/two-writers.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
-// On a real disk, because a heartbeat could have to wait for its syncs.
+// On a real disk, because a heartbeat might have to wait for its syncs.
 const workshop = await FilesWorkshop.make(process.env["HOLDFAST_DISK"]);
 afterAll(() => workshop.dispose());
 

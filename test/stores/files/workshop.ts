@@ -1,6 +1,6 @@
 /**
- * The programs of the SQLite crash tests, bundled so that they open a folder of this store instead of an
- * SQLite file: the same work, the same acknowledgements, the same verifier.
+ * The programs of the SQLite crash tests, bundled to open a folder of this store instead of an SQLite file.
+ * The work, the acknowledgements and the verifier are the same.
  */
 
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
@@ -21,9 +21,7 @@ const PROGRAMS = {
   "io-error": "test/stores/sqlite/programs/io-error.ts",
 } as const;
 
-/**
- * A folder for everything that the tests leave, and their processes. `dispose` deletes and ends all of it.
- */
+/** A folder for the files and processes of the tests. `dispose` deletes and ends all of it. */
 export class FilesWorkshop {
   readonly folder: string;
   readonly #started = new Set<Program>();

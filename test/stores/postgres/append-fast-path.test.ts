@@ -1,5 +1,5 @@
-// A batch that continues an existing stream takes the fast path, to the same answers as the slow one.
-// Each test first creates the stream, so that its next event takes the fast path.
+// A batch that continues an existing stream takes the fast path, with the same answers as the slow one. Each
+// test first creates the stream, so that its next event takes the fast path.
 
 import fc from "fast-check";
 import pg from "pg";
@@ -84,7 +84,7 @@ test.each([
   await pool.end();
 });
 
-describe("in a group with refused batches", () => {
+describe("in a group with rejected batches", () => {
   const ok: Partial<AppendOutcome> = { outcome: "ok", resent: false };
 
   test("a stale batch, a resent one and one with a lost lease: each gets its own answer", async () => {
@@ -111,7 +111,7 @@ describe("in a group with refused batches", () => {
     expect(await store.check()).toEqual([]);
   });
 
-  test("only the stale batches are refused", async () => {
+  test("only the stale batches are rejected", async () => {
     const names = Array.from({ length: 12 }, (_, index) => `session/s${index}`);
     await create(...names);
     const isStale = (index: number) => index % 3 === 1;
@@ -124,7 +124,7 @@ describe("in a group with refused batches", () => {
     expect(await store.check()).toEqual([]);
   });
 
-  test("a removed or hidden stream takes no events", async () => {
+  test("a removed or hidden stream accepts no events", async () => {
     await create("session/gone", "session/hidden");
     const fork = { stream: "session/hidden", generation: 1, seq: 1 };
     await append(store, write("session/fork", 1, ["fork"], { fork }));
@@ -212,7 +212,7 @@ test.each<[string, Partial<Write>]>([
   ["an item before the first event", { items: [{ kind: "call", id: "c", seq: 0, doneAt: null }] }],
   ["an item that ends before the first event", { items: [{ kind: "call", id: "c", endSeq: -1, doneAt: 1 }] }],
   ["half a millisecond", { at: 1.5 }],
-])("%s: only that batch is refused, in a new stream and in an old one", async (_, parts) => {
+])("%s: only that batch is rejected, in a new stream and in an old one", async (_, parts) => {
   await create("session/a", "session/b");
   const bad = [write("session/a", 1, [1], parts), write("session/new", 0, [1], parts)];
   const good = append(store, write("session/b", 1, ["good"]));

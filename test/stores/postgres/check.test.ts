@@ -27,7 +27,7 @@ beforeEach(async () => {
 afterEach(() => schema.empty());
 afterAll(() => schema.dispose());
 
-test("a sound store has no problems", async () => {
+test("an intact store has no problems", async () => {
   expect(await store.check()).toEqual([]);
 });
 

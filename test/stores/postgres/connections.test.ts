@@ -195,7 +195,7 @@ describe("a caller that waits for a connection", () => {
     expect(pool.totalCount).toBeLessThanOrEqual(max);
   });
 
-  test("and gave up returns a connection that comes later", async () => {
+  test("that gave up returns a connection that arrives later", async () => {
     const pool = poolOf(1);
     const own = await pool.connect();
     const hasty = new Connections(pool, false, 20);
@@ -220,7 +220,7 @@ test("a store on the caller's pool does not starve other users, even with one co
     // At any moment, also while the connection is cached.
     for (let hops = 0; hops < round; hops++) await undefined;
     await pool.query("SELECT 1");
-    // The append in flight, and the one that got in before our request.
+    // The append in flight, and the one that was queued before our request.
     expect(seq - before).toBeLessThanOrEqual(2);
   }
   isDone = true;

@@ -54,7 +54,7 @@ describe("a synchronous standby", { timeout: LIMIT_MS }, () => {
   }, LIMIT_MS);
   afterAll(stop, LIMIT_MS);
 
-  test("that is away delays acknowledgements, also that of a write found after a lost connection", async () => {
+  test("that is away delays every acknowledgement, also after a lost connection", async () => {
     const store = await schema.open({ busyMs: 60_000 });
     await append(store, write("session/away", 0, [1]));
     await pair.standby.kill();
@@ -192,7 +192,7 @@ describe("an asynchronous standby that lost acknowledged writes", { timeout: LIM
     await follower.pool.end();
   }
 
-  test("is noticed by every process that got the acknowledgement: it stops and starts no effect", async () => {
+  test("is noticed by every process with such an acknowledgement, which starts no effect", async () => {
     const store = await schema.open({ busyMs: 60_000 });
     const holdfast = await open(undefined, { store });
     const session = await holdfast.session("goes-on");

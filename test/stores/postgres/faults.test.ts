@@ -1,4 +1,5 @@
-// The server and the network at their worst: no acknowledged write is lost, and nothing happens twice.
+// The server and the network fail at the worst moments: no acknowledged write is lost, and nothing happens
+// twice.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { Holdfast, Journal } from "../../../src/index.ts";
@@ -131,7 +132,7 @@ describe("a lost connection", () => {
   });
 
   test.each(APPENDS)(
-    "before %s, and another writer wins: the first refusal is reported as unknown, the next one as certain",
+    "before %s, and another writer wins: the first rejection is reported as unknown, the next as certain",
     async (_, sql, seq) => {
       const [store, other] = [await throughProxy(), await schema.open()];
       const before = await begun(store, seq);

@@ -28,7 +28,7 @@ const LEVELS = ["repeatable read", "serializable"];
 const withLevel = (level: string): string =>
   `${server.url}&options=${encodeURIComponent(`-c default_transaction_isolation=${level.replace(" ", "\\ ")}`)}`;
 
-test("opening is refused at any other level, and following the hint helps", async () => {
+test("opening is rejected at any other level, and following the hint helps", async () => {
   await (await schema.open()).close();
   for (const level of LEVELS) {
     await expect(schema.open({ url: withLevel(level) })).rejects.toMatchObject({

@@ -60,7 +60,7 @@ async function oneByOne(...commands: string[][]) {
 }
 
 test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"]]])(
-  "%j makes it",
+  "%j creates it",
   async (words) => {
     expect(await runInside(line.project, words, { HOLDFAST_STORE: address })).toMatchObject({ code: 0 });
     expect(await isThere()).toBe(true);
@@ -68,7 +68,7 @@ test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"
 );
 
 test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"]]])(
-  "%j by a user who may not make it says so, and who may",
+  "%j by a user without the right to create it names the missing right",
   async (words) => {
     const role = `visitor_${schema.name.slice(-12)}`;
     await schema.query(`CREATE ROLE ${role} LOGIN PASSWORD 'visitor'`);
@@ -95,7 +95,7 @@ test("a copy from it creates neither source nor target", async () => {
   expect(await isThere()).toBe(false);
 });
 
-test("a refused copy creates no target", async () => {
+test("a rejected copy creates no target", async () => {
   const project = line.newProject();
   const say = (...words: string[]) => runInside(project, words);
   await say("init", "--agent", "none");
@@ -116,5 +116,5 @@ test("a refused copy creates no target", async () => {
   expect(existsSync(join(project, "another.db"))).toBe(false);
   expect(await isThere()).toBe(false);
   const again = await say("copy", ".holdfast", "moved.db");
-  expect(again, "a copy that is made again says that it is done").toMatchObject({ code: 0 });
+  expect(again, "a repeated copy says that it is done").toMatchObject({ code: 0 });
 });

@@ -1,4 +1,4 @@
-// Addresses and schemas that cannot be used are refused with a reason and a hint, and without the password.
+// Unusable addresses and schemas are rejected with a reason and a hint, and without the password.
 
 import { inspect } from "node:util";
 import pg from "pg";
@@ -39,7 +39,7 @@ async function refusal(opening: Promise<unknown>): Promise<HoldfastError> {
   return refused;
 }
 
-describe("an address is refused", () => {
+describe("an address is rejected", () => {
   test("that is not a URL", async () => {
     const bad = [
       "postgres://user:s3cret@host:99999/db",
@@ -124,7 +124,7 @@ describe("an address is refused", () => {
   });
 });
 
-describe("a schema is refused and not changed", () => {
+describe("a schema is rejected and not changed", () => {
   test("of a newer version", async () => {
     await (await schema.open()).close();
     await schema.query("UPDATE $schema.meta SET value = '99' WHERE name = 'format'");
@@ -170,7 +170,7 @@ describe("a schema is refused and not changed", () => {
 describe("a server that can lose commits", () => {
   const forgetful = "&options=-c%20synchronous_commit%3Doff";
 
-  test("is refused if synchronous_commit is off, unless allowLoss is set", async () => {
+  test("is rejected if synchronous_commit is off, unless allowLoss is set", async () => {
     const url = server.url + forgetful;
     const refused = await refusal(schema.open({ url }));
     expect(refused).toMatchObject({
@@ -199,7 +199,7 @@ describe("a server that can lose commits", () => {
     }
   });
 
-  test("is refused if fsync is off", async () => {
+  test("is rejected if fsync is off", async () => {
     const set = async (how: string): Promise<void> => {
       await schema.query(`ALTER SYSTEM ${how}`);
       await schema.query("SELECT pg_reload_conf()");

@@ -22,7 +22,7 @@ async function eventsOf(store: Store, stream: string): Promise<unknown[]> {
 
 const ok = { outcome: "ok", resent: false };
 
-describe("on a connection of the caller's own", () => {
+describe("on the caller's own connection", () => {
   let schema: TestSchema;
   let pool: pg.Pool;
   let store: Store;
@@ -213,7 +213,7 @@ describe("values arrive unchanged", () => {
     await database.close();
   });
 
-  test("a value that cannot be sent makes the transaction unknown, and its connection is replaced", async () => {
+  test("an unsendable value makes the transaction unknown, and its connection is replaced", async () => {
     const database = databaseOn({});
     const unsendable = {
       toPostgres: () => {
@@ -266,7 +266,7 @@ describe("values arrive unchanged", () => {
     await database.close();
   });
 
-  test("a query timeout of the caller's pool makes the transaction unknown and closes the connection", async () => {
+  test("a query timeout of the caller's pool makes the transaction unknown", async () => {
     const database = databaseOn({ query_timeout: 100 });
     await expect(database.ask({ name: "", text: "SELECT pg_sleep($1)::text" }, ["5"])).rejects.toMatchObject({
       transaction: "unknown",

@@ -17,8 +17,7 @@ export function isServerOfRun(): boolean {
 }
 
 /**
- * As many as the stores of one test use at the same time. With fewer they could wait for each other for
- * ever.
+ * The number of connections that the stores of one test use at the same time. With fewer they could deadlock.
  */
 const MOST_CONNECTIONS = 16;
 

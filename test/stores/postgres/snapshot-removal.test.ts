@@ -6,7 +6,7 @@ const schema = new TestSchema();
 
 afterAll(() => schema.dispose());
 
-test("a snapshot that a hidden stream has, whatever left it, goes with its last fork", async () => {
+test("a snapshot of a hidden stream is deleted with its last fork", async () => {
   const store = await schema.open({ pool: schema.pool });
   const remove = (stream: string, seq: number) =>
     store.remove({ of: "stream", namespace: NAMESPACE, stream, expect: { generation: 1, seq } });

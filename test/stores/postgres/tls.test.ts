@@ -103,7 +103,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     await store.close();
   });
 
-  test("an untrusted certificate is refused with a helpful hint", async () => {
+  test("an untrusted certificate is rejected with a helpful hint", async () => {
     for (const mode of ["require", "verify-full"]) {
       await expect(open(`${address("stranger")}&sslmode=${mode}`)).rejects.toMatchObject({
         code: "STORE_IO",

@@ -49,7 +49,7 @@ async function plant(sql: string): Promise<readonly Problem[]> {
   return store.check();
 }
 
-test("a sound store has no problems", async () => {
+test("an intact store has no problems", async () => {
   expect(await store.check()).toEqual([]);
 });
 

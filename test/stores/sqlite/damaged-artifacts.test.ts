@@ -1,4 +1,4 @@
-// Putting an artifact again repairs its damaged bytes: an acknowledged put means that the bytes are there.
+// A repeated put repairs an artifact's damaged bytes: an acknowledged put means that the bytes are there.
 
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
@@ -32,7 +32,7 @@ test.each([
   ["changed", "CAST('B' || substr(bytes, 2) AS BLOB)"],
   ["cut short", "substr(bytes, 1, 1000)"],
   ["lost", "zeroblob(0)"],
-])("bytes that were %s are right again after they were put again", async (_, damage) => {
+])("bytes that were %s are repaired by putting them again", async (_, damage) => {
   const store = await folder.open();
   await put(store, 1_000);
   const other = await Connection.open(folder.file(), false);

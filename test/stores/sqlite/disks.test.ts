@@ -80,7 +80,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
   });
 });
 
-describe("a file that was replaced is noticed and not written to", () => {
+describe("a replaced file is noticed and not written to", () => {
   const twice = async (act: () => Promise<unknown>) => {
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED", unknown: false });
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED" });
@@ -98,7 +98,7 @@ describe("a file that was replaced is noticed and not written to", () => {
     await twice(() => again.read({ namespace: NAMESPACE, stream: "session/a", after: 0 }));
   });
 
-  test("when it was deleted, and also after another was made there", async () => {
+  test("when it was deleted, and also after another was created there", async () => {
     const store = await folder.open();
     await append(store, write("session/a", 0, [1]));
     for (const suffix of ["", "-wal", "-shm"]) unlinkSync(folder.file() + suffix);

@@ -30,7 +30,7 @@ async function crashed(): Promise<string> {
 
 describe.each(Object.entries(LOSSES))("a file that is %s beside a WAL with writes", (_, lose) => {
   test.each([{}, { readOnly: true }, { mustExist: true }])(
-    "is refused, and the WAL stays (%o)",
+    "is rejected, and the WAL stays (%o)",
     async (how) => {
       const path = await crashed();
       const wal = readFileSync(`${path}-wal`);
@@ -72,7 +72,7 @@ test("a store that is emptied while it is open is no longer written to, and its 
   expect(await headSeq(await folder.open({ path }), "session/a")).toBe(1);
 });
 
-test("an empty WAL is no reason to refuse an empty file", async () => {
+test("an empty file with an empty WAL is accepted", async () => {
   for (const suffix of ["", "-wal"]) writeFileSync(folder.file() + suffix, "");
   const store = await folder.open();
   expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });

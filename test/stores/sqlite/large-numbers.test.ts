@@ -1,5 +1,5 @@
 /**
- * SQLite stores larger numbers than JavaScript can read. None gets in, and one that exists harms nothing
+ * SQLite stores larger numbers than JavaScript can read. None is written, and an existing one harms nothing
  * else.
  */
 
@@ -70,7 +70,7 @@ test.each([0, -5, 1_700_000_000_000.5, 1e-7, Number.MAX_SAFE_INTEGER])(
   },
 );
 
-test("one that another program wrote is reported, and the connection stays usable", async () => {
+test("a number that another program wrote is reported, and the connection stays usable", async () => {
   const journal = new Journal({ store });
   const [hurt, sound] = [await journal.open(words, "hurt"), await journal.open(words, "sound")];
   await hurt.commit(() => said("one"));

@@ -31,7 +31,7 @@ test("a lease of another boot has expired, whatever its TTL, and the next token 
   expect(await append(before, write("session/a", 0, [1], { guards }))).toMatchObject({ outcome: "fenced" });
 });
 
-test("if the boot is unknown, a lease from before it does not last for ever", async () => {
+test("if the boot is unknown, a lease from before it does not last forever", async () => {
   const before = await folder.open({ clock: { boot: "unknown", nowMs: () => 900_000_000 } });
   await take(before, "old");
   const after = await folder.open({ clock: { boot: "unknown", nowMs: () => 1_000 } });

@@ -41,7 +41,7 @@ test("while another process holds the lock the event loop runs; then the append 
   expect(longestMs).toBeLessThan(STAND_MS);
 });
 
-test("a lock that is never released is STORE_BUSY, and nothing has happened", async () => {
+test("a lock that is never released is STORE_BUSY, and nothing is written", async () => {
   const store = await folder.open({ busyMs: 100 });
   const other = new Companion("./programs/lock-holder.ts", [folder.file()]);
   await other.hear();

@@ -1,4 +1,4 @@
-// A path can lead to anything. A file that is not a Holdfast store is refused with a reason and not changed.
+// A path can lead to anything. A file that is not a Holdfast store is rejected with a reason and not changed.
 
 import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ async function expectUntouched(act: () => Promise<void>): Promise<void> {
   expect(look()).toEqual(before);
 }
 
-describe("a foreign file is refused and not changed", () => {
+describe("a foreign file is rejected and not changed", () => {
   test("a database of another program", async () => {
     await makeDatabase("CREATE TABLE cats (name TEXT); INSERT INTO cats VALUES ('Tom')");
     await expectUntouched(async () => {
@@ -63,7 +63,7 @@ describe("a foreign file is refused and not changed", () => {
     expect(readFileSync(folder.file()).equals(before)).toBe(true);
   });
 
-  // The first table fixes the encoding for ever, also after it is dropped.
+  // The first table fixes the encoding forever, also after it is dropped.
   test.each(["UTF-16le", "UTF-16be"])("a database without tables whose text is %s", async (encoding) => {
     await makeDatabase(`PRAGMA encoding = '${encoding}'; CREATE TABLE cats (name TEXT); DROP TABLE cats`);
     await expectUntouched(async () => {
@@ -77,7 +77,7 @@ describe("a foreign file is refused and not changed", () => {
     });
   });
 
-  test("a file that is no database", async () => {
+  test("a file that is not a database", async () => {
     writeFileSync(folder.file(), "Dear diary, ".repeat(1000));
     await expectUntouched(async () => {
       await expect(folder.open()).rejects.toMatchObject({
@@ -129,7 +129,7 @@ test("a path through a file is an error that names it", async () => {
   });
 });
 
-test("folders are made, and only the owner can read the files", async () => {
+test("folders are created, and only the owner can read the files", async () => {
   const path = folder.file("a/b/store.db");
   const store = await folder.open({ path });
   await append(store, write("session/a", 0, ["secret"]));
@@ -143,7 +143,7 @@ test("many handles can create one store at the same time", async () => {
   for (const store of stores) expect(await headSeq(store, "session/a")).toBe(1);
 });
 
-test("network disks are refused by the type of their file system", () => {
+test("network disks are rejected by the type of their file system", () => {
   const NFS = 0x6969;
   const CIFS = 0xff534d42;
   const EXT4 = 0xef53;
