@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "tsdown";
 
-/** The compiler that is a program and not a library makes the declarations in a quarter of the time. */
+/** The native compiler generates the declarations in a quarter of the time. */
 const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc", import.meta.url));
 
 /**
@@ -33,7 +33,10 @@ function group(name: string, priority: number, modules: readonly string[]) {
   return { name, priority, test: new RegExp(`src/(${modules.join("|")})(?<!\\.d)\\.ts$`) };
 }
 
-/** Bundled, since from their own many files zod costs half a start of Node, and uuid a sixth. Their licenses come along. */
+/**
+ * Bundled, because zod's many files cost half a start of Node, and those of uuid a sixth. Their licenses are
+ * included.
+ */
 const BUNDLED = ["zod", "uuid"];
 
 export default defineConfig({

@@ -3,8 +3,9 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
- * What takes more than ten seconds goes first, so that at the end no worker waits for another. Then what starts many processes: to
- * start one takes a worker 2 ms while it is small, and 40 when it has grown to a gigabyte. All else by its size.
+ * Orders the test files. Files of more than ten seconds run first, so that no worker idles at the end. Then
+ * come files that start many processes: a spawn takes 2 ms in a small worker, and 40 ms in one of a gigabyte.
+ * The rest follow by size.
  */
 const FIRST = [
   "hooks/hooks.",
@@ -48,19 +49,20 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: ["test/stores/postgres/global-setup.ts", "test/program-folder.ts"],
     pool: "forks",
-    // Files share what is loaded: loading the sources anew for each took a third of all processor time. So a test that changes
-    // something of its process (a variable, a clock, a failpoint) puts it back.
+    // Files share loaded modules: reloading the sources for each file took a third of all processor time. So
+    // a test that changes its process (a variable, a clock, a failpoint) must restore it.
     isolate: false,
-    // Node 24 reads our sources as they are, in a third of the time and without wrapping whatever they import.
+    // Node 24 loads our TypeScript sources directly, in a third of the time and without wrapping their
+    // imports.
     experimental: { viteModuleRunner: !Reflect.get(process.features, "typescript") },
     sequence: { sequencer: LongAndBusyFirst },
     unstubEnvs: true,
     restoreMocks: true,
-    // Closing an SQLite connection on Node 20 collects garbage; threads that help with it take from the other worker.
-    // With room for what lives as long as one test, the little collections in between take a third of their time.
+    // Closing an SQLite connection on Node 20 collects garbage, and helper threads would slow the other
+    // worker. A larger young generation cuts the time of minor collections to a third.
     execArgv: ["--single-threaded-gc", "--min-semi-space-size=32", "--max-semi-space-size=64"],
-    // Much of the time goes into waiting for child processes and disks, so two files at once pay on any machine. Many tests
-    // start processes of their own, so no worker has less than two processors where there are that many.
+    // Tests mostly wait for child processes and disks, so two files in parallel pay off on any machine. Many
+    // tests start processes, so each worker gets at least two processors if there are that many.
     maxWorkers: Math.max(2, Math.floor(availableParallelism() / 2)),
     testTimeout: 180_000,
     hookTimeout: 180_000,
