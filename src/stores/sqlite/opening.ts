@@ -20,13 +20,25 @@
  * ones: later syncs of the WAL succeed, and a power cut drops the failed frames with every commit behind
  * them. So the first opener for writing empties every WAL that it finds, before it acknowledges anything.
  *
- * Nothing here opens the file, its -wal or its -shm by other means than SQLite: closing any descriptor of
- * theirs would drop the locks that SQLite holds in this process. `createFile` is the exception: a new file
- * has no lock.
+ * Before a doubtful WAL is copied, its bytes are written and synced once more. Otherwise a power cut during
+ * the copy could leave half of the failed frames in the file, and none of them in the WAL to repair it.
+ *
+ * Nothing here opens the file or its -shm by other means than SQLite: closing any descriptor of theirs would
+ * drop the locks that SQLite holds in this process. `createFile` is the exception: a new file has no lock.
+ * The -wal never has one.
  */
 
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, realpathSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  realpathSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
@@ -95,7 +107,7 @@ export async function openAgain(
   try {
     if (opened.storeId !== before.storeId) throw replaced(path, "it holds another store");
     if (!options.readOnly) {
-      await retryWhileLocked(path, options.busyMs, () => prove(opened.connection, distrustWal));
+      await retryWhileLocked(path, options.busyMs, () => prove(path, opened.connection, distrustWal));
     }
     opened.largest = Math.max(opened.largest, before.largest);
     return opened;
@@ -131,9 +143,8 @@ async function openWithoutOldWal(options: FileOptions): Promise<OpenFile> {
   const { path } = options;
   const opened = await openForWriting(options);
   try {
-    // SQLite keeps the WAL beside the file that a symbolic link leads to.
-    if ((statOf(`${realpathSync(path)}-wal`)?.size ?? 0) > 0) {
-      await retryWhileLocked(path, OLD_WAL_MS, () => emptyWal(opened.connection));
+    if ((statOf(walOf(path))?.size ?? 0) > 0) {
+      await retryWhileLocked(path, OLD_WAL_MS, () => settleWal(path, opened.connection));
     }
   } catch (error) {
     if (isHoldfastError(error, "STORE_BUSY")) return opened;
@@ -143,8 +154,8 @@ async function openWithoutOldWal(options: FileOptions): Promise<OpenFile> {
   return opened;
 }
 
-function prove(connection: Connection, distrustWal: boolean): void {
-  if (distrustWal) emptyWal(connection);
+function prove(path: string, connection: Connection, distrustWal: boolean): void {
+  if (distrustWal) settleWal(path, connection);
   connection.exec("BEGIN IMMEDIATE");
   try {
     bumpProof(connection);
@@ -152,6 +163,39 @@ function prove(connection: Connection, distrustWal: boolean): void {
   } catch (error) {
     connection.rollback();
     throw error;
+  }
+}
+
+/** Makes every frame of a doubtful WAL durable, then empties the WAL. */
+function settleWal(path: string, connection: Connection): void {
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    rewrite(walOf(path));
+  } finally {
+    connection.rollback();
+  }
+  emptyWal(connection);
+}
+
+/** SQLite keeps the WAL beside the file that a symbolic link leads to. */
+function walOf(path: string): string {
+  return `${realpathSync(path)}-wal`;
+}
+
+/** Writes the same bytes again, so that the next sync cannot skip them. The caller holds the write lock. */
+function rewrite(path: string): void {
+  const descriptor = openSync(path, "r+");
+  try {
+    const chunk = Buffer.allocUnsafe(1_048_576);
+    for (let at = 0; ; ) {
+      const length = readSync(descriptor, chunk, 0, chunk.length, at);
+      if (length === 0) break;
+      for (let done = 0; done < length; ) done += writeSync(descriptor, chunk, done, length - done, at + done);
+      at += length;
+    }
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 
