@@ -5,7 +5,7 @@ import { type Bundle, bundle, type Mutation } from "../../torture/bundle.ts";
 import { hasStrace } from "../../torture/cases/system-calls.ts";
 import { DURABILITY_PLANTS } from "../../torture/planted-bugs.ts";
 import { Disk } from "../../torture/power-cut/disk.ts";
-import { cutEverywhere, type PowerCutOptions, traceWriter } from "../../torture/power-cut/power-cut.ts";
+import { cutEverywhere, type PowerCutOptions, traceWriter, type WriterOptions } from "../../torture/power-cut/power-cut.ts";
 import { killAll } from "../../torture/processes.ts";
 import { scratch } from "../../torture/workshop.ts";
 
@@ -30,9 +30,14 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     return made;
   }
 
-  async function cut(name: string, writer: Bundle, options: Partial<PowerCutOptions>) {
+  async function cut(
+    name: string,
+    writer: Bundle,
+    { failSyncsFrom, ...options }: Partial<PowerCutOptions> & Pick<WriterOptions, "failSyncsFrom">,
+  ) {
     const root = make(`${name}-root`);
-    const steps = await traceWriter(writer, root, { rounds: 2, payloadBytes: 5_000 });
+    const fault = failSyncsFrom === undefined ? {} : { failSyncsFrom };
+    const steps = await traceWriter(writer, root, { rounds: 2, payloadBytes: 5_000, ...fault });
     const place = { root, scratch: make(`${name}-images`), bundle: whole };
     return cutEverywhere(steps, place, { seed: 4711, randoms: 3, limit: IMAGES, ...options });
   }
@@ -45,6 +50,16 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     expect(images).toBeGreaterThanOrEqual(300);
     expect(promises).toBeGreaterThan(20);
   });
+
+  test.for([14, 15, 16])(
+    "loses nothing if every sync from number %i on fails, the writer exits, and another resumes",
+    { timeout: LIMIT_MS },
+    async (failSyncsFrom) => {
+      const { promises, violations } = await cut(`failed-${failSyncsFrom}`, whole, { failSyncsFrom });
+      expect(violations).toEqual([]);
+      expect(promises).toBeGreaterThan(20);
+    },
+  );
 
   test.for(Object.entries(DURABILITY_PLANTS))(
     "shows a planted bug: %s",
@@ -82,6 +97,21 @@ describe("the model of a disk", () => {
     const disk = written();
     disk.apply({ act: "sync", path: "/d/f" });
     expect(disk.image(disk.pending(), []).get("/d/f")).toEqual(data);
+  });
+
+  test("writes before a failed sync stay uncertain, and later syncs settle only what follows", () => {
+    const disk = written();
+    disk.apply({ act: "failed sync", path: "/d/f" });
+    disk.apply({ act: "write", path: "/d/f", offset: 512, data: Buffer.alloc(512, 9) });
+    disk.apply({ act: "sync", path: "/d/f" });
+    const pending = disk.pending();
+    expect(pending).toHaveLength(1);
+    const later = Buffer.alloc(512, 9);
+    expect(disk.image(pending, [false]).get("/d/f")).toEqual(Buffer.concat([Buffer.alloc(512), later]));
+    expect(disk.image(pending, [true]).get("/d/f")).toEqual(Buffer.concat([data.subarray(0, 512), later]));
+    disk.apply({ act: "truncate", path: "/d/f", size: 0 });
+    disk.apply({ act: "sync", path: "/d/f" });
+    expect(disk.pending()).toEqual([]);
   });
 
   test("a file whose folder was not synced may be missing, however often it was synced itself", () => {

@@ -2,6 +2,9 @@
  * The possible contents of a disk after a power cut. The strict model: a write is certain once its file was
  * synced, a name once its folder was. Until then each may be there or not, in any combination, and a write
  * may be torn between sectors. The model assumes nothing about the file system's own order.
+ *
+ * After a failed sync, the writes before it stay uncertain for good. Linux marks their pages as clean, so
+ * later syncs succeed without them.
  */
 
 import type { DiskStep } from "./trace.ts";
@@ -13,9 +16,16 @@ type FileOp =
   | { readonly act: "write"; readonly offset: number; readonly data: Buffer }
   | { readonly act: "truncate"; readonly size: number };
 
+interface Change {
+  readonly op: FileOp;
+  /** `unsynced` becomes `certain` by the next sync, or `doubtful` for good if that sync fails. */
+  state: "unsynced" | "doubtful" | "certain";
+}
+
 interface File {
   content: Buffer;
-  readonly pending: FileOp[];
+  /** In order, on top of `content`. A change is certain here only if it follows a doubtful one. */
+  changes: Change[];
 }
 
 interface NameOp {
@@ -50,7 +60,7 @@ export class Disk {
   apply(step: DiskStep): void {
     switch (step.act) {
       case "create": {
-        const file = step.folder ? null : { content: Buffer.alloc(0), pending: [] };
+        const file = step.folder ? null : { content: Buffer.alloc(0), changes: [] };
         this.live.set(step.path, file);
         this.nameOps.push({ act: "create", path: step.path, file });
         break;
@@ -68,13 +78,18 @@ export class Disk {
         break;
       }
       case "write":
-        this.file(step.path).pending.push({ act: "write", offset: step.offset, data: step.data });
+        this.change(step.path, { act: "write", offset: step.offset, data: step.data });
         break;
       case "truncate":
-        this.file(step.path).pending.push({ act: "truncate", size: step.size });
+        this.change(step.path, { act: "truncate", size: step.size });
         break;
       case "sync":
         this.sync(step.path);
+        break;
+      case "failed sync":
+        for (const change of this.live.get(step.path)?.changes ?? []) {
+          if (change.state === "unsynced") change.state = "doubtful";
+        }
         break;
       case "told":
     }
@@ -85,40 +100,40 @@ export class Disk {
     const names = this.nameOps.map((op): Pending => ({ of: "name", op }));
     const files = new Set([...this.names.values(), ...this.nameOps.map((op) => op.file)]);
     const data = [...files].flatMap((file) => {
-      return (file?.pending ?? []).map((op): Pending => ({ of: "data", file: file as File, op }));
+      const open = file?.changes.filter(({ state }) => state !== "certain") ?? [];
+      return open.map(({ op }): Pending => ({ of: "data", file: file as File, op }));
     });
     return [...names, ...data];
   }
 
   image(pending: readonly Pending[], kept: Kept): Image {
     const names = new Map(this.names);
-    const contents = new Map<File, Buffer>();
+    const keptOps = new Map<FileOp, Kept[number]>();
     pending.forEach((each, index) => {
       const keep = kept[index];
       if (!keep) return;
-      if (each.of === "data") {
-        const before = contents.get(each.file) ?? each.file.content;
-        contents.set(each.file, applied(before, each.op, keep));
-      } else if (each.op.act === "create") names.set(each.op.path, each.op.file);
+      if (each.of === "data") keptOps.set(each.op, keep);
+      else if (each.op.act === "create") names.set(each.op.path, each.op.file);
       else names.delete(each.op.path);
     });
     const image = new Map<string, Buffer>();
     for (const [path, file] of names) {
-      if (file && names.has(parentOf(path))) image.set(path, contents.get(file) ?? file.content);
+      if (file && names.has(parentOf(path))) image.set(path, contentOf(file, keptOps));
     }
     return image;
   }
 
-  private file(path: string): File {
+  private change(path: string, op: FileOp): void {
     const file = this.live.get(path);
     if (!file) throw new Error(`${path} was written before it was created`);
-    return file;
+    file.changes.push({ op, state: "unsynced" });
   }
 
   private sync(path: string): void {
     const file = this.live.get(path);
     if (file) {
-      for (const op of file.pending.splice(0)) file.content = applied(file.content, op, true);
+      for (const change of file.changes) if (change.state === "unsynced") change.state = "certain";
+      settle(file);
       return;
     }
     for (const op of this.nameOps.filter((each) => parentOf(each.path) === path)) {
@@ -127,6 +142,28 @@ export class Disk {
     }
     this.nameOps = this.nameOps.filter((each) => parentOf(each.path) !== path);
   }
+}
+
+/** Moves changes into `content` as far as no doubtful one is below them, or a certain truncation hides it. */
+function settle(file: File): void {
+  const isEmptied = ({ op, state }: Change) => state === "certain" && op.act === "truncate" && op.size === 0;
+  const emptied = file.changes.findLastIndex(isEmptied);
+  if (emptied >= 0) {
+    file.content = Buffer.alloc(0);
+    file.changes.splice(0, emptied + 1);
+  }
+  while (file.changes[0]?.state === "certain") {
+    file.content = applied(file.content, (file.changes.shift() as Change).op, true);
+  }
+}
+
+function contentOf(file: File, kept: ReadonlyMap<FileOp, Kept[number]>): Buffer {
+  let content = file.content;
+  for (const { op, state } of file.changes) {
+    const keep = state === "certain" || kept.get(op);
+    if (keep) content = applied(content, op, keep);
+  }
+  return content;
 }
 
 function applied(

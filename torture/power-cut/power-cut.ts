@@ -35,6 +35,11 @@ export interface WriterOptions {
   /** How often the store is opened, written to and closed. */
   readonly rounds: number;
   readonly payloadBytes: number;
+  /**
+   * Every sync from this one on fails, until the writer ends without closing the store. Then a second writer
+   * continues on a disk that works again.
+   */
+  readonly failSyncsFrom?: number;
 }
 
 /** Runs the writer under strace in `folder` and returns its disk operations. */
@@ -43,16 +48,32 @@ export async function traceWriter(
   folder: string,
   options: WriterOptions,
 ): Promise<DiskStep[]> {
+  const { failSyncsFrom } = options;
+  const acks = join(folder, "acks");
+  const run = (mode: string, ...faults: string[]) => traceOnce(bundle, folder, options, [mode, ...faults]);
+  if (failSyncsFrom === undefined) return readTrace(await run("whole"), folder, acks);
+  const { syncCall } = chosenStore();
+  const inject = `inject=${syncCall}:error=EIO:when=${failSyncsFrom}+`;
+  const failed = await run("until an error", "-e", inject);
+  return readTrace(failed + (await run("resumed")), folder, acks);
+}
+
+async function traceOnce(
+  bundle: Bundle,
+  folder: string,
+  options: WriterOptions,
+  [mode = "", ...faults]: readonly string[],
+): Promise<string> {
   const acks = join(folder, "acks");
   const { isTracedByName } = chosenStore();
   const paths = isTracedByName ? [folder, ...storeFiles(join(folder, "store")), acks] : [];
   const line = ["-qq", "-xx", "-y", "-s", "10000000", "-o", join(folder, "trace"), "-e", `trace=${TRACED}`];
   const { rounds, payloadBytes } = options;
-  const writer = [process.execPath, bundle.writer, folder, acks, String(rounds), String(payloadBytes)];
-  const args = [...line, ...paths.flatMap((path) => ["-P", path]), ...writer];
+  const writer = [process.execPath, bundle.writer, folder, acks, String(rounds), String(payloadBytes), mode];
+  const args = [...line, ...faults, ...paths.flatMap((path) => ["-P", path]), ...writer];
   const { code, stderr } = await new Child("strace", args).ended;
   if (code !== 0) throw new Error(`the traced writer failed: ${stderr}`);
-  return readTrace(readFileSync(join(folder, "trace"), "utf8"), folder, acks);
+  return readFileSync(join(folder, "trace"), "utf8");
 }
 
 export interface Place {

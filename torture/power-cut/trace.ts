@@ -6,7 +6,7 @@ export type DiskStep =
   | { readonly act: "create"; readonly path: string; readonly folder: boolean }
   | { readonly act: "write"; readonly path: string; readonly offset: number; readonly data: Buffer }
   | { readonly act: "truncate"; readonly path: string; readonly size: number }
-  | { readonly act: "sync"; readonly path: string }
+  | { readonly act: "sync" | "failed sync"; readonly path: string }
   | { readonly act: "unlink"; readonly path: string }
   | { readonly act: "rename"; readonly path: string; readonly to: string }
   /** An acknowledgement to the writer. */
@@ -22,8 +22,11 @@ export function readTrace(trace: string, root: string, acks: string): DiskStep[]
   const known = new Set<string>();
   for (const line of trace.split("\n")) {
     const [, call, args = "", result] = LINE.exec(line) ?? [];
-    if (!call || Number(result) < 0) continue;
-    const step = readCall(call, args, acks);
+    const isSync = call === "fsync" || call === "fdatasync";
+    const hasFailed = Number(result) < 0;
+    if (!call || (hasFailed && !isSync)) continue;
+    const read = readCall(call, args, acks);
+    const step = hasFailed && read?.act === "sync" ? { ...read, act: "failed sync" as const } : read;
     if (!step || ("path" in step && !step.path.startsWith(root))) continue;
     // O_CREAT creates a missing file only, and truncates an existing one only with O_TRUNC.
     if (step.act === "create" && known.has(step.path)) {

@@ -1,6 +1,9 @@
 /**
  * Writes to a store under a tracer. Every acknowledgement goes to a file that is traced with the store's
  * files, so that writes, syncs and acknowledgements have one order.
+ *
+ * Modes: `whole` begins a store; `until an error` does so and exits at the first I/O error, without closing;
+ * `resumed` continues a store.
  */
 
 import { closeSync, openSync, writeSync } from "node:fs";
@@ -15,7 +18,7 @@ export type Promised =
   | { readonly artifact: string }
   | { readonly lease: string; readonly token: number };
 
-const [folder = "", acks = "", rounds = "2", size = "200"] = process.argv.slice(2);
+const [folder = "", acks = "", rounds = "2", size = "200", mode = "whole"] = process.argv.slice(2);
 const told = openSync(acks, "a");
 const promise = (promised: Promised): void => {
   writeSync(told, `${JSON.stringify(promised)}\n`);
@@ -63,12 +66,29 @@ async function appendAndRemove(store: Store, stream: string): Promise<void> {
   if (outcome !== "removed") throw new Error(`remove answered ${outcome}`);
 }
 
-for (let number = 0; number < Number(rounds); number++) {
-  const store = await openStore(`${folder}/store`);
-  const { stream } = await store.read({ namespace, stream: "session/a", after: 0, limit: 1 });
-  if (stream.head.seq > 0 && number === 0) throw new Error("the store is not new");
-  await round(store, number);
-  await round(store, number + Number(rounds));
-  await store.close();
+async function readHeads(store: Store): Promise<void> {
+  for (const name of ["session/a", "session/b", "session/c"]) {
+    const { stream } = await store.read({ namespace, stream: name, after: 0, limit: 1 });
+    if (stream.head.seq > 0 && mode !== "resumed") throw new Error("the store is not new");
+    seqs.set(name, stream.head.seq);
+  }
+}
+
+async function writeAll(): Promise<void> {
+  const first = mode === "resumed" ? 100 : 0;
+  for (let number = 0; number < Number(rounds); number++) {
+    const store = await openStore(`${folder}/store`);
+    if (number === 0) await readHeads(store);
+    await round(store, first + number);
+    await round(store, first + number + Number(rounds));
+    await store.close();
+  }
+}
+
+try {
+  await writeAll();
+} catch (error) {
+  if (mode !== "until an error" || (error as { code?: string }).code !== "STORE_IO") throw error;
+  process.exit(0);
 }
 closeSync(told);
