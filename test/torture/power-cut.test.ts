@@ -5,7 +5,12 @@ import { type Bundle, bundle, type Mutation } from "../../torture/bundle.ts";
 import { hasStrace } from "../../torture/cases/system-calls.ts";
 import { DURABILITY_PLANTS } from "../../torture/planted-bugs.ts";
 import { Disk } from "../../torture/power-cut/disk.ts";
-import { cutEverywhere, type PowerCutOptions, traceWriter, type WriterOptions } from "../../torture/power-cut/power-cut.ts";
+import {
+  cutEverywhere,
+  type PowerCutOptions,
+  traceWriter,
+  type WriterOptions,
+} from "../../torture/power-cut/power-cut.ts";
 import { killAll } from "../../torture/processes.ts";
 import { scratch } from "../../torture/workshop.ts";
 

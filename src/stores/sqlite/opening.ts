@@ -190,7 +190,8 @@ function rewrite(path: string): void {
     for (let at = 0; ; ) {
       const length = readSync(descriptor, chunk, 0, chunk.length, at);
       if (length === 0) break;
-      for (let done = 0; done < length; ) done += writeSync(descriptor, chunk, done, length - done, at + done);
+      for (let done = 0; done < length; )
+        done += writeSync(descriptor, chunk, done, length - done, at + done);
       at += length;
     }
     fsyncSync(descriptor);
