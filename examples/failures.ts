@@ -47,9 +47,9 @@ await show("by-boat");
 
 // Calls are compared by canonical JSON: the order of members does not matter, and nothing is guessed.
 console.log(canonicalJson({ b: [1, -0], a: "é" }));
-for (const odd of [{ at: new Date(0) }, { n: Number.NaN }]) {
+for (const more of [{ at: new Date(0) }, { n: Number.NaN }]) {
   try {
-    await session.call({ tool: ship, args: odd });
+    await session.call({ tool: ship, args: { parcel: "odd", ...more } });
   } catch (error) {
     if (!isHoldfastError(error)) throw error;
     console.log(`${error.code}: ${error.message}`);

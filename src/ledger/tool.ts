@@ -19,7 +19,9 @@ import { type Amounts, EFFECTS, type Effect, type JsonObject } from "../model/se
  *   execute: ({ order, cents }, { key }) => payments.charge({ order, cents, idempotencyKey: key }),
  * });
  */
-export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
+export function tool<Args, Result, Input = unknown>(
+  spec: ToolSpec<Args, Result, Input>,
+): ToolSpec<Args, Result, Input> {
   checkToolSpec(spec);
   parametersOf(spec);
   return spec;
@@ -33,7 +35,7 @@ export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args,
  * - The target can be asked: write `verify`.
  * - Neither: a person is asked, unless you set `interrupted: "fail"`.
  */
-export interface ToolSpec<Args, Result> {
+export interface ToolSpec<Args, Result, Input = unknown> {
   /** The name the model calls. If you rename a tool, its open calls wait for a person. */
   readonly name: string;
   readonly description: string;
@@ -41,7 +43,7 @@ export interface ToolSpec<Args, Result> {
    * Any Standard Schema, e.g. `z.object({ order: z.string() })`. The model reads its JSON Schema. Input that
    * it rejects is a failed call.
    */
-  readonly input: StandardSchema<unknown, Args>;
+  readonly input: StandardSchema<Input, Args>;
   /** Checks the result. The effect has happened by then, so a mismatch is only noted with the call. */
   readonly output?: StandardSchema<unknown, Result>;
   /** The parameters that the model reads, if not those of `input`: `{ type: "object", properties: {} }`. */
@@ -87,9 +89,10 @@ export interface ToolSpec<Args, Result> {
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
 }
 
-/** Any tool, whatever its types. Every `ToolSpec` is one. */
-export interface Tool<Result = unknown> extends Omit<ToolSpec<never, Result>, "input" | "output"> {
-  readonly input: StandardSchema<unknown, unknown>;
+/** Any tool, whatever its types. Every `ToolSpec` is one. `Input` is what its schema accepts. */
+export interface Tool<Result = unknown, Input = unknown>
+  extends Omit<ToolSpec<never, Result>, "input" | "output"> {
+  readonly input: StandardSchema<Input, unknown>;
   readonly output?: StandardSchema<unknown, Result>;
 }
 

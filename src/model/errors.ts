@@ -116,7 +116,10 @@ export class HoldfastError extends Error {
  * @example
  * if (isHoldfastError(error, "LEASE_LOST")) return; // another process continues
  */
-export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
+export function isHoldfastError<Code extends ErrorCode = ErrorCode>(
+  error: unknown,
+  code?: Code,
+): error is HoldfastError & { readonly code: Code } {
   if (!(error instanceof Error) || error.name !== "HoldfastError") return false;
   return code === undefined || (error as HoldfastError).code === code;
 }

@@ -7,10 +7,10 @@ import type { RunResult } from "./run-options.ts";
 import { type Session, sessionCore } from "./session.ts";
 
 /** The options of `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
-export interface AgentToolSpec<Args> {
+export interface AgentToolSpec<Args, Input = unknown> {
   readonly name: string;
   readonly description: string;
-  readonly input: StandardSchema<unknown, Args>;
+  readonly input: StandardSchema<Input, Args>;
   /** The parameters that the parent's model reads, if not those of `input`. */
   readonly inputJsonSchema?: Json;
   /** The most it may spend of its parent's budget, e.g. `{ usd: 1 }`. All that is left unless set. */
@@ -43,7 +43,9 @@ export interface AgentToolResult {
  *   run: ({ topic }, child) => child.run({ model, tools: [search], prompt: `Research ${topic}.` }),
  * });
  */
-export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, AgentToolResult> {
+export function agentTool<Args, Input = unknown>(
+  spec: AgentToolSpec<Args, Input>,
+): ToolSpec<Args, AgentToolResult, Input> {
   const { name, description, input, inputJsonSchema } = spec;
   return tool({
     name,

@@ -12,9 +12,10 @@ import type { SessionCore } from "./session-core.ts";
  * @example
  * await session.call({ tool: charge, args: { order: "17" }, id: "charge-17" });
  */
-export interface DirectCall<Result> {
-  readonly tool: Tool<Result>;
-  readonly args: unknown;
+export interface DirectCall<Result, Input = unknown> {
+  readonly tool: Tool<Result, Input>;
+  /** The input that the tool's schema accepts. A `repeatable` tool also takes `againBecause: "lost"`. */
+  readonly args: NoInfer<Input> | (NoInfer<Input> & { readonly againBecause: string });
   /** Identifies the call, also after a crash: 1 to 256 characters. From tool and arguments unless set. */
   readonly id?: string;
   readonly signal?: AbortSignal;

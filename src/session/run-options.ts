@@ -97,8 +97,8 @@ export type RunProgress =
 export interface RunResult {
   /** `"done"`: answered. `"waiting"`: calls have no outcome yet. `"paused"`: a limit or a stop. */
   readonly status: "done" | "waiting" | "paused";
-  /** `answered`, `calls`, `budget`, `deadline`, `turns`, `loop`, `cancelled` or `stopped`. */
-  readonly reason: string;
+  /** `answered` if done, `calls` if waiting. The others say why it is paused. */
+  readonly reason: "answered" | "calls" | "budget" | "deadline" | "turns" | "loop" | "cancelled" | "stopped";
   /** The answer to the prompt if that has an id, otherwise the last message. Empty unless `done`. */
   readonly text: string;
   /** Calls without an outcome. If a person is needed, answer with `holdfast.calls.resolve`. */

@@ -272,7 +272,7 @@ class Run {
     await this.session.writeEvents((state) => reactivate(state, [putAgain(state, message)]));
   }
 
-  private pauseReason(): string | null {
+  private pauseReason(): "turns" | "deadline" | null {
     const { maxTurns, deadlineMs } = this.options;
     if (maxTurns !== undefined && this.turns >= maxTurns) return "turns";
     if (deadlineMs !== undefined && performance.now() - this.startedAt >= deadlineMs) return "deadline";
@@ -387,7 +387,7 @@ class Run {
 
   private result(
     status: RunResult["status"],
-    reason: string,
+    reason: RunResult["reason"],
     text = "",
     blocked: readonly BlockedCall[] = [],
   ): RunResult {

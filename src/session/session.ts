@@ -184,7 +184,7 @@ export class Session {
    * @example
    * const outcome = await session.call({ tool: charge, args: { order: 17 }, id: "charge-17" });
    */
-  call<Result>(direct: DirectCall<Result>): Promise<DirectOutcome<Result>> {
+  call<Result, Input>(direct: DirectCall<Result, Input>): Promise<DirectOutcome<Result>> {
     return this.core.duringCommit(() => runDirectCall(this.core, direct));
   }
 

@@ -15,6 +15,10 @@ export function hintOf(error: unknown): string | null {
   return isHoldfastError(error) ? error.hint : null;
 }
 
+export function lostCode(error: unknown): "LEASE_LOST" | null {
+  return isHoldfastError(error, "LEASE_LOST") ? error.code : null;
+}
+
 export async function statement(): Promise<string> {
   const holdfast = await open("memory:");
   const goal = await holdfast.goal("checkout", { statement: "Ship it" });
