@@ -5,9 +5,9 @@ import { defineConfig } from "tsdown";
 const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc", import.meta.url));
 
 /**
- * Modules that hooks and `status` load, bundled into three files: each file that Node loads costs a millisecond,
- * and an agent waits for its hooks. All other modules go where they are used. `test/package/cold-start.mjs` limits
- * the bytes that a start loads.
+ * Modules that hooks and `status` load, bundled into three files: each file that Node loads costs a
+ * millisecond, and an agent waits for its hooks. All other modules go where they are used.
+ * `test/package/cold-start.mjs` limits the bytes that a start loads.
  */
 const COLD_START = [
   group("base", 2, [

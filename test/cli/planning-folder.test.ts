@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { Project } from "../mcp/setting.ts";
+import { Project } from "../mcp/mcp-project.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { commandFile } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
-import { type Connected, Project } from "./setting.ts";
+import { type Connected, Project } from "./mcp-project.ts";
 
 type Data = Record<string, unknown>;
 

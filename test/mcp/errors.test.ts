@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { open } from "../../src/open.ts";
-import { type Connected, Programs, Project, textOf } from "./setting.ts";
+import { type Connected, Programs, Project, textOf } from "./mcp-project.ts";
 
 let project: Project;
 let agent: Connected;

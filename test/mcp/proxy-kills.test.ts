@@ -8,10 +8,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { connectInside } from "./inside-proxy.ts";
+import { connectInside } from "./in-process-proxy.ts";
+import { Programs, Project, textOf } from "./mcp-project.ts";
 import { findProblems } from "./proxy-checker.ts";
 import { serverText } from "./raw-proxy.ts";
-import { Programs, Project, textOf } from "./setting.ts";
 
 const FILESYSTEM = fileURLToPath(
   new URL("../../node_modules/@modelcontextprotocol/server-filesystem/dist/index.js", import.meta.url),

@@ -6,7 +6,7 @@ import { PassThrough } from "node:stream";
 import { expect, test, vi } from "vitest";
 import { open } from "../../src/index.ts";
 import { runProxy } from "../../src/mcp/index.ts";
-import { Project } from "./setting.ts";
+import { Project } from "./mcp-project.ts";
 
 /** Sends mail, ignores cancellation, and answers on request with the requested answer. */
 const SERVER = `

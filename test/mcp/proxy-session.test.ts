@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { runProxy } from "../../src/mcp/index.ts";
 import { open } from "../../src/open.ts";
 import { Sweeper, superviseOnce, Workers } from "../../src/supervisor/index.ts";
-import { Programs, Project, textOf } from "./setting.ts";
+import { Programs, Project, textOf } from "./mcp-project.ts";
 
 let programs: Programs;
 let project: Project;

@@ -6,7 +6,7 @@ import { Client } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readProxyConfig } from "../../src/mcp/index.ts";
 import { runInside } from "../cli/inside.ts";
-import { type Connected, Programs, Project, textOf } from "./setting.ts";
+import { type Connected, Programs, Project, textOf } from "./mcp-project.ts";
 
 const CONFIG = `
 session: behind

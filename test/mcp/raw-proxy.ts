@@ -8,7 +8,7 @@ import { expect, vi } from "vitest";
 import { runProxy } from "../../src/mcp/index.ts";
 import type { Call } from "../../src/model/session/index.ts";
 import { open } from "../../src/open.ts";
-import { Project } from "./setting.ts";
+import { Project } from "./mcp-project.ts";
 
 export interface Heard {
   readonly id?: unknown;

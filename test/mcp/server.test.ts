@@ -12,7 +12,7 @@ import { estimateTokens } from "../../src/goal/index.ts";
 import { OPERATIONS } from "../../src/operations/index.ts";
 import { environment } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
-import { type Connected, Programs, Project, textOf } from "./setting.ts";
+import { type Connected, Programs, Project, textOf } from "./mcp-project.ts";
 
 let programs: Programs;
 let project: Project;

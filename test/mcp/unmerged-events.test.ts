@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { runInside } from "../cli/inside.ts";
-import { Programs, Project, textOf } from "./setting.ts";
+import { Programs, Project, textOf } from "./mcp-project.ts";
 
 test("brief, resume, next and status report pulled events that are not merged", async () => {
   const { cli } = await Programs.build();

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { landed, notYet, type Session, type Verdict } from "../../src/index.ts";
 import { Sweeper } from "../../src/supervisor/index.ts";
 import { counting, fatal } from "../ledger/bench.ts";
-import { DIES, Place, poll } from "./place.ts";
+import { DIES, Place, poll } from "./fixture.ts";
 
 const YEAR_MS = 365 * 86_400_000;
 

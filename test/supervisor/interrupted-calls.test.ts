@@ -12,7 +12,7 @@ import {
 } from "../../src/index.ts";
 import { altered } from "../journal/places.ts";
 import { counting, fatal } from "../ledger/bench.ts";
-import { ENDS, Place, poll } from "./place.ts";
+import { ENDS, Place, poll } from "./fixture.ts";
 
 let place: Place;
 let holdfast: Holdfast;

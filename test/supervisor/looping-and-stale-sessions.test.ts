@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Holdfast, Journal, type Session } from "../../src/index.ts";
 import { readStatus } from "../../src/operations/index.ts";
-import { DIES, Place, poll } from "./place.ts";
+import { DIES, Place, poll } from "./fixture.ts";
 
 const DAY_MS = 86_400_000;
 const ann = { by: "ann", why: "the disk is free again" };

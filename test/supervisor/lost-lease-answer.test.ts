@@ -5,7 +5,7 @@ import type { Session, Tool } from "../../src/index.ts";
 import type { Store } from "../../src/store.ts";
 import { altered } from "../journal/places.ts";
 import { counting, fatal } from "../ledger/bench.ts";
-import { Place } from "./place.ts";
+import { Place } from "./fixture.ts";
 
 let place: Place;
 beforeEach(() => {

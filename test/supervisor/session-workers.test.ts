@@ -13,7 +13,7 @@ import { Sweeper, superviseOnce, Workers } from "../../src/supervisor/index.ts";
 import { human } from "../goal/bench.ts";
 import { counting, fatal } from "../ledger/bench.ts";
 import { quickFolder } from "../quick-folder.ts";
-import { DIES, ENDS, untilThere } from "./place.ts";
+import { DIES, ENDS, untilThere } from "./fixture.ts";
 
 const LEASE_MS = 60_000;
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
 import { agentTool, type Holdfast, notYet, type Session, type Tool } from "../../src/index.ts";
 import { callBlock, counting, fatal, script } from "../ledger/bench.ts";
-import { DIES, ENDS, Place, poll } from "./place.ts";
+import { DIES, ENDS, Place, poll } from "./fixture.ts";
 
 let place: Place;
 let holdfast: Holdfast;

@@ -4,7 +4,7 @@ import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { expect, test } from "vitest";
 import { durableNode, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { Sweeper, superviseOnce, Workers } from "../../../src/supervisor/index.ts";
-import { ENDS, Place } from "../../supervisor/place.ts";
+import { ENDS, Place } from "../../supervisor/fixture.ts";
 
 test("a thread whose process died within an effect gets no worker", async () => {
   const place = new Place();

@@ -3,7 +3,7 @@
 import { PassThrough } from "node:stream";
 import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client";
 import { runProxy } from "../../src/mcp/index.ts";
-import type { Connected, Project } from "./setting.ts";
+import type { Connected, Project } from "./mcp-project.ts";
 
 /** One message per line, as between processes. */
 class Lines implements Transport {
