@@ -279,6 +279,11 @@ const mapsAreTrue: Rule = (files) =>
     });
   });
 
+const nothingIsHalfMerged: Rule = (files) =>
+  [...files]
+    .filter(([path, text]) => !path.startsWith("test/") && /^(<{7}|>{7}) /m.test(text))
+    .map(([path]) => `${path} holds the marks of a merge conflict`);
+
 const namesAreKebabCase: Rule = (files) =>
   [...files.keys()]
     .filter((path) => CODE.test(path) && !path.split("/").every((name) => KEBAB_CASE.test(name)))
@@ -399,6 +404,10 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
   "the maps of the project are true": {
     rule: mapsAreTrue,
     planted: [{ "ARCHITECTURE.md": "read `src/gone.ts`" }, { "docs/invariants.md": "`test/gone/`" }],
+  },
+  "no file holds the marks of a merge conflict": {
+    rule: nothingIsHalfMerged,
+    planted: [{ "README.md": `a\n${"<".repeat(7)} HEAD\n` }],
   },
   "names are in kebab-case": {
     rule: namesAreKebabCase,

@@ -1,4 +1,4 @@
-/** The records of a goal as operations take and return them, by the tables of `model/goal/records.ts`. */
+/** The records of a goal as inputs and answers of operations, derived from the tables in `model/goal/`. */
 
 import * as z from "zod";
 import type { Actor, Field, InputOf, RecordTable, ValueKind, Values } from "../model/goal/index.ts";

@@ -49,6 +49,7 @@ const DIGEST_LINE = /^(?:digest: sha256:([0-9a-f]{64})|\s*"digest": "sha256:([0-
 const REVISION_LINE = /^(?:revision: |\s*"revision": )(\d{1,15}),?$/m;
 /** The digest does not cover its own place, and a moved line is an edit, too. */
 const BEFORE_DIGEST = /(?:^revision: |^\s*"revision": )\d{1,15},?\n$/m;
+const GOAL = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const GOAL_LINE = /^(?:goal: |\s*"run_id": )"?([A-Za-z0-9][A-Za-z0-9._-]{0,127})"?,?$/m;
 
 export interface ReadSeal {
@@ -66,12 +67,31 @@ export function readSeal(raw: string): ReadSeal {
   const revision = REVISION_LINE.exec(head)?.[1];
   const goal = GOAL_LINE.exec(head)?.[1] ?? null;
   const place = { goal, revision: revision === undefined ? null : Number(revision), digest };
+  if ((goal === null || revision === undefined) && text.startsWith("{")) return unformattedSeal(text);
   if (!found || digest === null) return { ...place, isIntact: false };
   const before = text.slice(0, found.index);
   const rest = before + text.slice(found.index + found[0].length);
   // Nor does it cover the space in its own line.
   const isAsWritten = found[1] !== undefined || found[0] === jsonLine(digest);
   return { ...place, isIntact: isAsWritten && BEFORE_DIGEST.test(before) && sha256(rest) === digest };
+}
+
+/**
+ * A person may save JSON in one line or reorder its members. Such a file is an edit, but its seal still
+ * counts.
+ */
+function unformattedSeal(text: string): ReadSeal {
+  const missing = { isIntact: false, goal: null, revision: null, digest: null };
+  try {
+    const { run_id: goal, revision, digest } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+    if (typeof goal !== "string" || !GOAL.test(goal)) return missing;
+    if (typeof revision !== "number" || !Number.isSafeInteger(revision) || revision < 0) return missing;
+    const sum = typeof digest === "string" ? /^sha256:([0-9a-f]{64})$/.exec(digest)?.[1] : undefined;
+    return { isIntact: false, goal, revision, digest: sum ?? null };
+  } catch (error) {
+    if (error instanceof SyntaxError) return missing;
+    throw error;
+  }
 }
 
 const SEALS = /^(?:digest: sha256:|\s*"digest": "sha256:)[0-9a-f]{64}/gm;

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, vi } from "vitest";
-import { projectGoal, readSeal } from "../../src/projections/index.ts";
+import { projectGoal, readSeal, type SyncReport } from "../../src/projections/index.ts";
 import { orchestrator, verifier, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 import { FolderBench } from "./folder-bench.ts";
@@ -77,6 +77,20 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.beside()).toEqual([]);
     expect(await taken()).toEqual([]);
   });
+
+  inTurn(
+    "an edit that was saved as one line is applied by a process that has not seen the file",
+    async () => {
+      const board = JSON.parse(bench.read("task_board.json"));
+      board.tasks[0].title = "all tables";
+      bench.save("task_board.json", JSON.stringify(board));
+      await bench.folder.close();
+      const seen: string[] = [];
+      const onEdit = ({ edits }: SyncReport) => void seen.push(...edits.flatMap((edit) => edit.taken));
+      await (await projectGoal(bench.goal, { human: "ann", onEdit })).close();
+      expect(seen).toEqual(["T-001: title"]);
+    },
+  );
 
   inTurn("task_board.json and agent_state.json: fields, tasks, phases, facts, answers", async () => {
     await bench.goal.fact({ key: "db", value: "mysql", source: "guess" });

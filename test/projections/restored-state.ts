@@ -1,3 +1,8 @@
+/**
+ * Reads rendered files back into a state without the code of `src/`. A new field of a record needs its line
+ * here.
+ */
+
 import {
   type Actor,
   type Blocker,

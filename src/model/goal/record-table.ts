@@ -11,7 +11,10 @@
  * | inputs and answers of operations | `operations/record-views.ts` |
  *
  * To add a field to a task, add a line to `TASK_PLAN`, raise `GOAL_FOLD_VERSION`, and run `npm run schemas`.
- * Fields come in the order in which the files show them. No zod here: hooks read goals and must start fast.
+ * For the command line, add an option in `cli/goal-commands.ts` and a line in `taskPage`
+ * (`cli/goal-pages.ts`). `test/projections/restored-state.ts` reads the files back without this table and
+ * needs a line too. Fields come in the order in which the files show them. No zod here: hooks read goals and
+ * must start fast.
  */
 
 import type { Json } from "../json.ts";
