@@ -10,7 +10,7 @@ import { EXIT, formatAnswer } from "./screen.ts";
 
 export async function superviseUntilStopped(options: Options, command: readonly string[]): Promise<void> {
   const context = contextOf(options);
-  // Its workers may be the first users of that schema.
+  // Creates a missing Postgres schema: a worker may be its first user.
   const holdfast = await context.holdfast({ orSchema: true });
   const { journal } = holdfast;
   const stop = new AbortController();

@@ -33,8 +33,8 @@ export class DraftBatch {
 
 /**
  * Gives every event the uid by which all copies of the goal know it, and every verdict the uid of the
- * submission it judges. The first write after a merge also records the ids that the merge gave, which makes
- * them final.
+ * submission it judges. A merge may renumber items in memory; the first write after it records
+ * the new ids.
  */
 export function stamped<Result>(state: GoalState, by: Actor, act: Act<Result>): Act<Result> {
   if (act.events.length === 0) return act;

@@ -54,7 +54,9 @@ export interface ReadyCall {
   /** Null for a direct call, which belongs to no message. */
   readonly messageId: string | null;
   readonly tool: Tool;
+  /** The arguments as the model sent them. */
   readonly raw: Json;
+  /** The arguments as the tool's schema returned them. */
   readonly args: unknown;
   readonly key: CallKey;
 }
@@ -182,7 +184,8 @@ function decideWave(
       latestEffect = call.callId;
       started.push(call);
       const failed = Math.max(state.failures.get(key) ?? 0, failures.get(key) ?? 0);
-      // The vendor must see a doubted key again. For a global key the marks of all sessions decide.
+      // While an earlier attempt is in doubt, the vendor gets the same key. For a global key
+      // `failure-marks.ts` decides, because other sessions count too.
       const doubtedKey = scope === "global" ? undefined : state.doubted.get(key)?.vendorKey;
       const vendorKey = doubtedKey ?? context.vendorKeys.of(call.key, failed, holder?.id ?? null);
       events.push(draftFirstAttempt(context, call, failed, vendorKey));

@@ -20,9 +20,9 @@
  *
  * Approval. The first attempt of a call that needs approval only asks: it waits for a person, and the record
  * says that it never started. `retry` lets it run as the second attempt; `failed` refuses it; `landed` is no
- * valid answer. From the second attempt on the tool's own `verify` and `idempotent` apply. After a crash
- * between asking and recording that, the outcome is unknown: an earlier version of the program may have run
- * the call.
+ * valid answer. From the second attempt on the tool's own `verify` and `idempotent` apply. A crash
+ * before the question is recorded leaves the call unknown: the log cannot tell whether the program asked or
+ * ran the tool.
  *
  * Identical parallel calls share one key. The later ones wait for the first and repeat it.
  */

@@ -44,7 +44,7 @@ export interface Bounded {
   readonly left: readonly string[];
 }
 
-/** Ids, times and status words are shorter than the smallest limit. */
+/** Ids, times and status words are shorter than the smallest limit, so they are never cut. */
 const STEPS: readonly (readonly [characters: number, items: number])[] = [
   [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
   [2_000, 50],

@@ -48,7 +48,7 @@ export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Ro
 
 type Send = <Row>(config: Omit<pg.QueryConfig, "values">, values?: readonly Value[]) => Promise<Row[]>;
 
-/** Our own parsers, so that those that the program has set for its own queries do not affect ours. */
+/** The parsers of `pg` are global and the program may change them; these are ours alone. */
 const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   [pg.types.builtins.INT8]: Number,
   [pg.types.builtins.INT4]: Number,
@@ -104,7 +104,7 @@ export class Database {
     try {
       return await this.#use(connection, this.limits.statementMs, async (send) => {
         const [row] = await send<(string | null)[]>(config, values);
-        // Read as an answer, no row would mean that everything is stored.
+        // Callers take null for "all stored", so a missing row must be an error.
         if (!row) throw new StatementFailure("unknown", new Error(`the server sent no row for ${text}`));
         return row[0] ?? null;
       });
