@@ -52,7 +52,7 @@ function howToSettle(isForPerson: readonly boolean[]): string {
   return `Answer them (${ways}), then run the same program again: it continues from here.`;
 }
 
-/** `count`: messages of this prompt. `sameMessages`: length of the prefix shared with the last turn's prompt. */
+/** `count`: messages of this prompt. `sameMessages`: the prefix shared with the last turn's prompt. */
 export function promptDiverged(
   session: string,
   turn: { readonly run: string; readonly position: number; readonly prompt: { readonly count: number } },
