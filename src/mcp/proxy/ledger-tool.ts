@@ -83,6 +83,7 @@ export function ledgerTool(name: string, rule: ToolRule, recorded: Json, forward
     name,
     description: `${name} of the proxied server`,
     input: anything,
+    inputJsonSchema: { type: "object" },
     effect: rule.effect,
     dedupe: ledgerDedupe(rule),
     interrupted,

@@ -64,7 +64,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["first"]).toMatchObject(OK);
     expect(said["second"]).toMatchObject({ code: "STORE_IO", unknown: true });
     expect(said["second"]?.["message"]).toContain(path);
-    expect(said["neighbour"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["neighbour 1"]).toMatchObject({ code: "STORE_IO", unknown: true });
     expect(said["again"]).toMatchObject(OK);
     expect(said["third"]).toMatchObject(OK);
     expect(said["head"]).toMatchObject({ result: 3 });
