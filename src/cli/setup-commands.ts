@@ -13,7 +13,7 @@ export const setupCommands: readonly Command[] = [
       ["--command <command>", "how agents start holdfast (default: detected)"],
       ["--dry-run", "only show what would change"],
       ["--remove", "remove the wiring; the store stays"],
-      ["--check", "test the wiring: run every hook, start the MCP server"],
+      ["--check", "test the wiring: run every hook that init would write, start the MCP server"],
     ],
     input: (_, options) => {
       const modes = ["dryRun", "check"].filter((each) => options[each]);
@@ -96,7 +96,7 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
     : "";
   const proof =
     result.mode === "made" && result.agents.length > 0
-      ? `test the wiring: ${commandToPaste(screen, `${result.command} init --check`)}\n`
+      ? `test the wiring: ${commandToPaste(screen, result.checkCommand)}\n`
       : "";
   return `${linesOf(lines)}${notes(result)}${proof}${next}`;
 }

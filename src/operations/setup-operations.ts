@@ -10,6 +10,7 @@ import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "n
 import { dirname, join, relative, resolve } from "node:path";
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
+import { shellWord } from "../model/stream/index.ts";
 import type { AgentName, PlannedFile } from "../wiring/index.ts";
 import {
   AGENT_TABLE,
@@ -78,6 +79,8 @@ const result = z.strictObject({
   created: z.boolean(),
   agents: z.array(z.enum(AGENTS)),
   command: text,
+  /** The command that tests this wiring. It repeats `--command`, since nothing else is run. */
+  checkCommand: text,
   root: text,
   files: z.array(file),
   proofs: z.array(proof),
@@ -105,12 +108,17 @@ interface Plan {
   readonly diffs: readonly string[] | null;
   readonly records: Records;
   readonly command: string;
+  readonly checkCommand: string;
   readonly root: string;
   readonly notes: readonly string[];
 }
 
 function launchOf({ place }: Context, command: string | undefined): ReturnType<typeof findLaunch> {
   return findLaunch(place.root, command, realpathSync(process.argv[1] ?? "holdfast"));
+}
+
+function checkCommandOf(typed: string, named: string | undefined): string {
+  return `${typed} init --check${named === undefined ? "" : ` --command ${shellWord(named)}`}`;
 }
 
 async function plan(context: Context, input: Init): Promise<Plan> {
@@ -131,7 +139,8 @@ async function plan(context: Context, input: Init): Promise<Plan> {
   const isNoted = launch.note !== null && agents.length > 0 && !remove;
   const notes = [...files.flatMap((each) => each.notes), ...(isNoted ? [launch.note ?? ""] : [])];
   const diffs = dryRun ? files.map(({ path, before, after }) => unifiedDiff(path, before, after)) : null;
-  return { agents, files, diffs, records, notes, root, command: launch.typed };
+  const checkCommand = checkCommandOf(launch.typed, command);
+  return { agents, files, diffs, records, notes, root, command: launch.typed, checkCommand };
 }
 
 function fileResult({ path, agent, before, after }: PlannedFile, diff: string | null): z.input<typeof file> {
@@ -176,6 +185,7 @@ function base(planned: Plan, mode: Result["mode"]): Result {
     created: false,
     agents: [...planned.agents],
     command: planned.command,
+    checkCommand: planned.checkCommand,
     root: planned.root,
     files: planned.files.map((each, index) => fileResult(each, planned.diffs?.[index] ?? null)),
     proofs: [],
@@ -197,7 +207,8 @@ async function check(context: Context, { agents: named, command }: Init): Promis
   const agents = wired.length > 0 ? wired : agentsNamed(named);
   const { address } = await context.holdfast();
   const { proveWiring } = await loadProver();
-  const proofs = await proveWiring(root, agents, (path) => readWhole(root, path));
+  const launch = launchOf(context, command);
+  const proofs = await proveWiring({ root, launch, read: (path) => readWhole(root, path) }, agents);
   const ok = proofs.every((each) => each.ok);
   return {
     mode: "checked",
@@ -207,7 +218,8 @@ async function check(context: Context, { agents: named, command }: Init): Promis
     ok,
     address,
     agents: [...agents],
-    command: launchOf(context, command).typed,
+    command: launch.typed,
+    checkCommand: checkCommandOf(launch.typed, command),
     root,
     proofs: proofs.map((each) => ({ ...each })),
   };

@@ -3,8 +3,8 @@
  * named by its path there, since npx would take longer than a hook may.
  */
 
-import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { delimiter, join, sep } from "node:path";
 import type { AgentName, Launch } from "./agents.ts";
 
 const LOCAL = "node_modules/.bin/holdfast";
@@ -24,7 +24,13 @@ const NOT_INSTALLED =
 export interface Launching extends Launch {
   readonly typed: string;
   readonly note: string | null;
+  /** Why this command must not be run by a check: the repository brings the program. Null: it may. */
+  readonly untrusted: string | null;
 }
+
+const OF_THE_REPOSITORY =
+  `was not run: ${LOCAL} came with this repository and is not the program that checks. ` +
+  "If you trust the repository: npx holdfast init --check";
 
 export function findLaunch(
   root: string,
@@ -34,17 +40,19 @@ export function findLaunch(
 ): Launching {
   if (named !== undefined) {
     const [command = "", ...args] = named.split(/\s+/).filter(Boolean);
-    return { shell: () => named, mcp: { command, args: [...args, "mcp"] }, typed: named, note: null };
+    const mcp = { command, args: [...args, "mcp"] };
+    return { shell: () => named, mcp, typed: named, note: null, untrusted: null };
   }
   if (existsSync(join(root, LOCAL))) {
     // A fresh clone has the wiring before npm install: then nothing runs, and nothing fails.
     const shell = (agent: AgentName): string => `h=${PROJECT[agent]}/${LOCAL}; test ! -x "$h" || exec "$h"`;
     const mcp = { command: "npx", args: ["--no-install", "holdfast", "mcp"] };
-    return { shell, mcp, typed: "npx holdfast", note: null };
+    const untrusted = isOfProject(root, self) ? null : OF_THE_REPOSITORY;
+    return { shell, mcp, typed: "npx holdfast", note: null, untrusted };
   }
   if (isOnPath(env)) {
     const mcp = { command: "holdfast", args: ["mcp"] };
-    return { shell: () => "holdfast", mcp, typed: "holdfast", note: null };
+    return { shell: () => "holdfast", mcp, typed: "holdfast", note: null, untrusted: null };
   }
   const quoted = /^[\w./-]+$/.test(self) ? self : `"${self}"`;
   return {
@@ -52,7 +60,18 @@ export function findLaunch(
     mcp: { command: "node", args: [self, "mcp"] },
     typed: `node ${quoted}`,
     note: NOT_INSTALLED,
+    untrusted: null,
   };
+}
+
+/**
+ * Whether the running program is the project's own installation. Git can bring `node_modules` too: a check
+ * by another program would be the first to run that code. pnpm has a script where npm has a link.
+ */
+function isOfProject(root: string, self: string): boolean {
+  const modules = join(root, "node_modules");
+  const isInside = self.startsWith(realpathSync(modules) + sep) || process.argv[1]?.startsWith(modules + sep);
+  return isInside === true || self === realpathSync(join(root, LOCAL));
 }
 
 export const ON_A_STORE = [

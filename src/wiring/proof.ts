@@ -1,9 +1,15 @@
-/** Tests the wiring from the agents' side: runs our hooks, starts the MCP server, lists its tools. */
+/**
+ * Tests the wiring from the agents' side: runs our hooks, starts the MCP server, lists its tools.
+ *
+ * Settings come from git, so any contributor may have written them, and an agent would ask before it ran
+ * them. Only commands that `init` itself would write on this machine are run. All others are reported.
+ */
 
 import { execFile, spawn } from "node:child_process";
 import { isHoldfastError } from "../model/errors.ts";
 import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
 import { jsonValue } from "./json-file.ts";
+import type { Launching } from "./launch.ts";
 import { commandsIn, hasTheirServer, SERVER_TABLE, serverIn } from "./plan.ts";
 import { outputProblem, sampleInput } from "./sample-input.ts";
 import { tomlValue } from "./toml-file.ts";
@@ -19,22 +25,29 @@ export interface Finding {
 const LONGEST_MS = 20_000;
 const THEIRS = "its MCP server holdfast is your own, so ours is not wired";
 
-export async function proveWiring(
-  root: string,
-  agents: readonly AgentName[],
-  read: (path: string) => string | null,
-): Promise<Finding[]> {
-  const servers = new Map<string, Promise<ServerAnswer>>();
-  const found = agents.map((agent) => proveAgent(root, agent, read, servers));
-  return (await Promise.all(found)).flat();
+export interface Proving {
+  readonly root: string;
+  /** How `init` would wire this project on this machine. Nothing else is run. */
+  readonly launch: Launching;
+  read(path: string): string | null;
+}
+
+export async function proveWiring(proving: Proving, agents: readonly AgentName[]): Promise<Finding[]> {
+  // All agents start the same server, so one start serves them.
+  let asking: Promise<ServerAnswer> | undefined;
+  const ask = (): Promise<ServerAnswer> => {
+    asking ??= askServer(proving.root, proving.launch.mcp);
+    return asking;
+  };
+  return (await Promise.all(agents.map((agent) => proveAgent(proving, agent, ask)))).flat();
 }
 
 async function proveAgent(
-  root: string,
+  proving: Proving,
   agent: AgentName,
-  read: (path: string) => string | null,
-  servers: Map<string, Promise<ServerAnswer>>,
+  ask: () => Promise<ServerAnswer>,
 ): Promise<Finding[]> {
+  const { launch, read } = proving;
   const findings = findDisabledHooks(agent, read);
   for (const file of AGENT_TABLE[agent].files) {
     const { path, format } = file;
@@ -49,11 +62,21 @@ async function proveAgent(
         format === "toml"
           ? { mcpServers: { holdfast: tomlValue(text, path, SERVER_TABLE) } }
           : (jsonValue(text, path) ?? {});
-      const wantsHooks = "hooks" in file.wanted({ shell: () => "", mcp: { command: "", args: [] } });
-      if (wantsHooks) findings.push(...(await proveHooks(root, agent, path, config)));
+      const wanted = file.wanted(launch);
+      const wantsHooks = "hooks" in wanted;
+      if (wantsHooks) {
+        const { ours, others } = sortCommands(config, wanted);
+        findings.push(...others.map((each) => bad(notRun(`the hook ${shown(each)}`, launch))));
+        if (launch.untrusted !== null) findings.push(bad(launch.untrusted));
+        else findings.push(...(await proveHooks(proving.root, agent, path, ours)));
+      }
       const server = serverIn(config);
-      if (isOurServer(server)) findings.push(await proveServer(root, agent, path, server as Server, servers));
-      else if (!wantsHooks || agent === "gemini")
+      if (isOurServer(server)) {
+        if (!isSameServer(server as Server, launch.mcp)) {
+          findings.push(bad(notRun(`the MCP server ${shown(serverWords(server as Server))}`, launch)));
+        } else if (launch.untrusted !== null) findings.push(bad(launch.untrusted));
+        else findings.push(await proveServer(agent, path, ask));
+      } else if (!wantsHooks || agent === "gemini")
         findings.push(
           bad(hasTheirServer(text, file) ? THEIRS : "names no MCP server holdfast: holdfast init"),
         );
@@ -85,8 +108,42 @@ function settingIn(text: string | null, path: string, key: string): unknown {
   }
 }
 
-async function proveHooks(root: string, agent: AgentName, path: string, config: unknown): Promise<Finding[]> {
-  const commands = [...new Set(commandsIn(config))].filter((each) => each.includes(` hook ${agent} `));
+/** Commands that look like ours, split by whether `init` would write exactly them. */
+function sortCommands(config: unknown, wanted: unknown): { ours: string[]; others: string[] } {
+  const written = new Set(commandsIn(wanted));
+  const found = [...new Set(commandsIn(config))];
+  return {
+    ours: found.filter((each) => written.has(each)),
+    others: found.filter((each) => !written.has(each)),
+  };
+}
+
+function isSameServer(server: Server, { command, args }: Server): boolean {
+  return JSON.stringify([server.command, server.args]) === JSON.stringify([command, args]);
+}
+
+function serverWords({ command, args }: Server): string {
+  return [command, ...args].map((each) => (typeof each === "string" ? each : JSON.stringify(each))).join(" ");
+}
+
+/** Text of a file that anybody may have written, on one line. */
+function shown(text: string): string {
+  return JSON.stringify(text.length > 160 ? `${text.slice(0, 160)}…` : text);
+}
+
+function notRun(what: string, { typed }: Launching): string {
+  return (
+    `${what} is not what init writes on this machine, so it was not run. ` +
+    `Replace it: ${typed} init. If init was given --command, give it to --check too`
+  );
+}
+
+async function proveHooks(
+  root: string,
+  agent: AgentName,
+  path: string,
+  commands: readonly string[],
+): Promise<Finding[]> {
   if (commands.length === 0) {
     return [{ agent, what: path, ok: false, detail: "runs no hook of ours: holdfast init", ms: null }];
   }
@@ -138,18 +195,12 @@ interface ServerAnswer {
   readonly ms: number;
 }
 
-/** Agents that start the server by the same command share one start. */
 async function proveServer(
-  root: string,
   agent: AgentName,
   path: string,
-  server: Server,
-  servers: Map<string, Promise<ServerAnswer>>,
+  ask: () => Promise<ServerAnswer>,
 ): Promise<Finding> {
-  const key = JSON.stringify([server.command, server.args]);
-  const asking = servers.get(key) ?? askServer(root, server);
-  servers.set(key, asking);
-  const { problem, tools, ms } = await asking;
+  const { problem, tools, ms } = await ask();
   return { agent, what: `${path} mcp`, ok: problem === null, detail: problem ?? `offers ${tools} tools`, ms };
 }
 

@@ -82,7 +82,7 @@ test(
     expect(statSync(join(project, ".claude/settings.json")).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(project, ".holdfast/.gitignore"), "utf8")).toBe("*\n");
 
-    const checked = await line.run(["init", "--check", "--json"], { cwd: project });
+    const checked = await line.run(["init", "--check", "--json", ...command], { cwd: project });
     const { data } = JSON.parse(checked.out);
     expect(
       data.proofs.filter(({ ok }: { ok: boolean }) => !ok),
@@ -105,16 +105,18 @@ test(
 
 test("the check finds a hook that fails, one with useless output, and a server that is none", async () => {
   await runInside(project, ["init", "--agent", "claude", "--command", "false"]);
-  const failing = await runInside(project, ["init", "--check", "--agent", "claude"]);
+  const check = (agent: string, command: string) =>
+    runInside(project, ["init", "--check", "--agent", agent, "--command", command]);
+  const failing = await check("claude", "false");
   expect(failing.code).toBe(5);
   expect(failing.out).toContain("NO  .claude/settings.json session-start: ended with 1");
   expect(failing.out).toMatch(/NO {2}\.mcp\.json mcp: it ended with 1 before it answered/);
   await runInside(project, ["init", "--agent", "claude", "--command", "echo"]);
-  const silly = await runInside(project, ["init", "--check", "--agent", "claude,codex"]);
+  const silly = await check("claude,codex", "echo");
   expect(silly.out).toContain("session-start: it printed something that is not JSON");
   expect(silly.out).toContain("NO  .codex/hooks.json: is not there: holdfast init");
   await runInside(project, ["init", "--agent", "claude", "--command", "true"]);
-  const silent = await runInside(project, ["init", "--check", "--agent", "claude"]);
+  const silent = await check("claude", "true");
   expect(silent.out, "silence is no briefing").toContain("NO  .claude/settings.json session-start");
 });
 
@@ -132,7 +134,7 @@ test("in a subfolder, files are named relative to it", async () => {
     root: project,
     files: expect.arrayContaining([expect.objectContaining({ path: ".claude/settings.json" })]),
   });
-  const checked = await runInside(below, ["init", "--check"]);
+  const checked = await runInside(below, ["init", "--check", "--command", "true"]);
   expect(checked.out, checked.err).toContain("../../.claude/settings.json session-start");
   const removed = await runInside(below, ["init", "--remove"]);
   expect(removed.out).toContain("removed ../../.claude/settings.json\n");
