@@ -33,11 +33,13 @@ function taskTable(tasks: readonly TaskRow[], screen: Screen): string {
   return table(screen, ["id", "status", "phase", "who", "title"], rows, ["title", "who"]);
 }
 
-export function taskListPage({ goal, tasks, hidden }: ResultOf<"task list">, screen: Screen): string {
+export function taskListPage(result: ResultOf<"task list">, screen: Screen): string {
+  const { goal, tasks, hidden } = result;
+  const stale = staleLine(result, screen);
   const all = `holdfast task list --all${screen.store ?? ""}`;
   const rest = hidden > 0 ? screen.paint.dim(`${hidden} not shown: ${all}\n`) : "";
-  if (tasks.length === 0) return `${goal}: no matching tasks\n${rest}`;
-  return taskTable(tasks, screen) + rest;
+  if (tasks.length === 0) return `${stale}${goal}: no matching tasks\n${rest}`;
+  return stale + taskTable(tasks, screen) + rest;
 }
 
 export function taskPage(task: Task, { paint }: Screen): string {
@@ -89,12 +91,6 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
   const head = fields(
     [
       [goal.goal, paint.bold(goal.statement)],
-      [
-        "stale",
-        goal.stale
-          ? `changed ${ago(goal.updatedAt)}; resume it: ${commandToPaste(screen, "holdfast resume --force")}`
-          : null,
-      ],
       ["at", `${place}${position.task === null ? "" : `, ${position.task}`}`],
       ["done", `${progress.tasksCompleted}/${progress.tasks} tasks, ${progress.percent}%`],
       ["next", next.tasks[0] ? `${next.tasks[0].id} ${next.tasks[0].title}` : next.why],
@@ -108,7 +104,7 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
     return [String(number), name, status, `${completed}/${tasks}`];
   });
   const parts = [
-    warningLines(next),
+    warningLines(next, screen),
     head,
     phases.length > 0 ? table(screen, ["phase", "name", "status", "tasks"], phases, ["name"]) : "",
     goal.blockers.length > 0 ? blockerTable(goal.blockers, screen) : "",
@@ -137,9 +133,14 @@ export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): 
 }
 
 /** Warnings that come before a goal's page: changes that are not merged, and what merges changed. */
-function warningLines({ merged, notTakenIn }: Omit<ResultOf<"next">, "goal">): string {
-  const lines = [...notTakenIn.map((each) => `not merged: ${each}`), ...merged];
-  return lines.map((each) => `! ${each}\n`).join("");
+function warningLines(next: Omit<ResultOf<"next">, "goal">, screen: Screen): string {
+  const lines = [...next.notTakenIn.map((each) => `not merged: ${each}`), ...next.merged];
+  return staleLine(next, screen) + lines.map((each) => `! ${each}\n`).join("");
+}
+
+function staleLine({ staleNotice }: { readonly staleNotice: string | null }, screen: Screen): string {
+  if (staleNotice === null) return "";
+  return `! ${staleNotice}, then: ${commandToPaste(screen, "holdfast resume --force")}\n`;
 }
 
 export function movePage({ goal, position, left, closed }: ResultOf<"move">, screen: Screen): string {
@@ -156,7 +157,7 @@ export function movePage({ goal, position, left, closed }: ResultOf<"move">, scr
 
 export function nextPage(next: ResultOf<"next">, screen: Screen): string {
   const { outlook, why, tasks, noted } = next;
-  const note = `${warningLines(next)}${noted === null ? "" : `noted: ${noted}\n`}`;
+  const note = `${warningLines(next, screen)}${noted === null ? "" : `noted: ${noted}\n`}`;
   const [first] = tasks;
   if (!first) return `${note}nothing to claim (${outlook}): ${why}\n`;
   return `${note}${taskTable(tasks, screen)}${commandToPaste(screen, `holdfast task claim ${first.id}`)}\n`;

@@ -34,22 +34,27 @@ export class DraftBatch {
 /**
  * Gives every event the uid by which all copies of the goal know it, and every verdict the uid of the
  * submission it judges. A merge may renumber items in memory; the first write after it records
- * the new ids.
+ * the new ids. `observed` marks all of them as notes of a hook.
  */
-export function stamped<Result>(state: GoalState, by: Actor, act: Act<Result>): Act<Result> {
+export function stamped<Result>(
+  state: GoalState,
+  by: Actor,
+  act: Act<Result>,
+  observed = false,
+): Act<Result> {
   if (act.events.length === 0) return act;
   const renumbered: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
     return { type: "item.renumbered", data: { by, item: uid, name } };
   });
   const submitted = new Map<string, string>();
   const events = [...renumbered, ...act.events].map((draft) => {
-    const uid = randomBytes(10).toString("hex");
-    if (draft.type === "task.submitted") submitted.set(draft.data.task, uid);
+    const stamp = { uid: randomBytes(10).toString("hex"), ...(observed && { observed: true as const }) };
+    if (draft.type === "task.submitted") submitted.set(draft.data.task, stamp.uid);
     if (draft.type !== "task.accepted" && draft.type !== "task.rejected")
-      return { ...draft, data: { ...draft.data, uid } } as GoalDraft;
+      return { ...draft, data: { ...draft.data, ...stamp } } as GoalDraft;
     const { task } = draft.data;
     const submission = submitted.get(task) ?? findTask(state, task)?.submission?.uid;
-    return { ...draft, data: { ...draft.data, ...(submission && { submission }), uid } };
+    return { ...draft, data: { ...draft.data, ...(submission && { submission }), ...stamp } };
   });
   return { ...act, events };
 }

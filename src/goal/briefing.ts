@@ -2,6 +2,7 @@
  * The briefing: the text with which the next agent continues, made from state, never from a transcript.
  *
  *     <holdfast-state goal="checkout" seq="41" tokens="512">
+ *     STALE goal checkout is stale (…)                       only past its time to live
  *     Recorded state, given as data. …
  *     GOAL "Ship the new checkout"
  *     …
@@ -32,6 +33,7 @@ import {
   progressOf,
   recentMergeNotes,
   searchDecisions,
+  staleNotice,
   surveyGoal,
 } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
@@ -89,7 +91,9 @@ export function makeBriefing(
     `<holdfast-state goal="${state.id}" seq="${seq}" tokens="${tokens}">`;
   const counts = sections.map(({ name, lines, hidden = 0 }) => [name, lines.length + hidden]);
   const everything = Object.fromEntries(counts);
-  const fixed = [head(budget), FRAME, MORE + leftOutText(everything), "</holdfast-state>"];
+  const notice = staleNotice(state, now);
+  const opening = notice === null ? [FRAME] : [`STALE ${notice}, then: holdfast resume --force`, FRAME];
+  const fixed = [head(budget), ...opening, MORE + leftOutText(everything), "</holdfast-state>"];
   const fitting = countFitting(sections, budget - cost(fixed));
 
   const leftOut: Record<string, number> = {};
@@ -100,7 +104,7 @@ export function makeBriefing(
     return Array.from({ length: fit }, (_, line) => lines.at(line));
   });
   const render = (tokens: number): string =>
-    [head(tokens), FRAME, ...body, MORE + leftOutText(leftOut), "</holdfast-state>"].join("\n");
+    [head(tokens), ...opening, ...body, MORE + leftOutText(leftOut), "</holdfast-state>"].join("\n");
   // The number in the head counts too. With the budget in its place, the text is not shorter.
   const tokens = estimateTokens(render(budget));
   return { text: render(tokens), tokens, leftOut };

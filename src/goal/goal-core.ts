@@ -45,6 +45,8 @@ export class GoalCore {
   readonly root: string | null;
   readonly journal: Journal;
   readonly log: Log<GoalState>;
+  /** True for hooks: their notes on an agent do not make a stale goal fresh. */
+  isObserver = false;
   private guard: WriteGuard | null = null;
 
   constructor(parts: GoalParts) {
@@ -131,7 +133,7 @@ export class GoalCore {
   async commit<Result>(by: Actor, decide: Decide<Result>): Promise<Result> {
     const committed = await this.commitFresh((state) => {
       if (state.id === "") throw goalNotFound(this.id);
-      return stamped(state, by, decide(state, by));
+      return stamped(state, by, decide(state, by), this.isObserver);
     });
     if (committed.outcome === "ok") return committed.result;
     if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);

@@ -79,9 +79,12 @@ export async function loadGoal(
 
 function rejectStale(state: GoalState, now: number): void {
   const { stale, ageMs } = staleness(state, now);
-  const { id: goal, ttlMs, updatedAt } = state;
+  const { id: goal, ttlMs, updatedAt, touchedAt } = state;
   if (!stale || ttlMs === null) return;
-  const message = `goal ${goal} was last changed ${exactAge(ageMs)} ago (stale after ${exactAge(ttlMs)})`;
+  const message = `goal ${goal} was last touched ${exactAge(ageMs)} ago (stale after ${exactAge(ttlMs)})`;
   const hint = 'Check that it is still true, then open it with stale: "use". Nothing was deleted.';
-  throw new HoldfastError("STATE_STALE", message, { hint, data: { goal, ageMs, ttlMs, updatedAt } });
+  throw new HoldfastError("STATE_STALE", message, {
+    hint,
+    data: { goal, ageMs, ttlMs, updatedAt, touchedAt },
+  });
 }

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Goal, openGoal } from "../goal/index.ts";
+import { type Goal, goalCore, openGoal } from "../goal/index.ts";
 import { Journal } from "../journal/index.ts";
 import type { Actor } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
@@ -42,6 +42,7 @@ async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void>
       if (known) return known.goal;
       const at = root ?? place.root;
       const goal = await openGoal(journal, id, { by: WATCHER, root: at, stale: "use" });
+      goalCore(goal).isObserver = true;
       opened.set(id, { goal, root: at, seq: goal.seq });
       return goal;
     };

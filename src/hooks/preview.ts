@@ -50,11 +50,11 @@ export class GoalPreview implements SessionRecorder {
   private apply({
     events,
   }: {
-    readonly events: readonly { readonly type: string; readonly data: unknown }[];
+    readonly events: readonly { readonly type: string; readonly data: object }[];
   }): void {
     for (const { type, data } of events) {
       const v = goalFold.events[type]?.version ?? 0;
-      applyEvent(goalFold, this.state, { type, v, at: this.now, data }, 0);
+      applyEvent(goalFold, this.state, { type, v, at: this.now, data: { ...data, observed: true } }, 0);
     }
   }
 }

@@ -14,6 +14,7 @@ import {
   progressOf,
   recentMergeNotes,
   searchDecisions,
+  staleNotice,
   staleness,
   surveyGoal,
   VERIFICATIONS,
@@ -50,6 +51,8 @@ const nextWork = z.strictObject({
   noted: text.nullable(),
   merged: z.array(text),
   notTakenIn: z.array(text),
+  /** Past its time to live: how old the goal is, and that it must be checked. */
+  staleNotice: text.nullable(),
 });
 
 const phase = z.strictObject({
@@ -97,7 +100,15 @@ async function nextView(
   const rows = tasks.map((task) => view.taskRowView(task, survey));
   const merged = recentMergeNotes(state, now()).map(mergeNoteText);
   const noted = state.next?.text ?? null;
-  return { outlook, why, tasks: rows, noted, merged, notTakenIn: [...notTakenIn] };
+  return {
+    outlook,
+    why,
+    tasks: rows,
+    noted,
+    merged,
+    notTakenIn: [...notTakenIn],
+    staleNotice: staleNotice(state, now()),
+  };
 }
 
 async function goalView(handle: Goal, context: Context): Promise<z.input<typeof goalResult>> {
@@ -278,7 +289,12 @@ export const goalOperations = [
   }),
   query("task list", "List the tasks of a goal, in the order of work", {
     input: z.strictObject({ goal, status: text.optional(), all: z.boolean().optional() }),
-    result: z.strictObject({ goal: text, hidden: z.int(), tasks: z.array(view.taskRow) }),
+    result: z.strictObject({
+      goal: text,
+      staleNotice: text.nullable(),
+      hidden: z.int(),
+      tasks: z.array(view.taskRow),
+    }),
     async run(context, input) {
       const { state } = await context.readGoal(input.goal);
       const survey = surveyGoal(state);
@@ -288,7 +304,8 @@ export const goalOperations = [
           ? input.all === true || !["done", "dropped"].includes(status)
           : status === input.status;
       const tasks = rows.filter(isWanted);
-      return { goal: state.id, hidden: rows.length - tasks.length, tasks };
+      const hidden = rows.length - tasks.length;
+      return { goal: state.id, staleNotice: staleNotice(state, context.now()), hidden, tasks };
     },
   }),
   query("block list", "List what blocks work", {

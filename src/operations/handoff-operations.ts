@@ -69,15 +69,16 @@ export const handoffOperations = [
       const changed = files.filter(({ verdict }) => verdict !== "OK");
       const { stale, ageMs } = staleness(state, now);
       const reasons = [
-        stale ? `the goal was last changed ${exactAge(ageMs)} ago` : "",
+        stale ? `the goal was last touched ${exactAge(ageMs)} ago` : "",
         changed.length > 0 ? `${changed.length} recorded file(s) have changed` : "",
       ].filter(Boolean);
       const isBegun = force || reasons.length === 0;
       const name = session ?? `${context.by.name}-${now.toString(36)}`;
       const { notTakenIn } = context;
-      const options = definedFields({ tokens, files: checked.files, notTakenIn, session });
-      const briefing = makeBriefing(state, handle.seq, now, options).text;
       if (isBegun) await handle.startSession({ session: name });
+      const reader = isBegun ? name : session;
+      const options = definedFields({ tokens, files: checked.files, notTakenIn, session: reader });
+      const briefing = makeBriefing(handle.state, handle.seq, now, options).text;
       return {
         goal: handle.id,
         begun: isBegun,

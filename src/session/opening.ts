@@ -187,12 +187,16 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
   const ttlMs = options.ttlMs === undefined ? state.ttlMs : options.ttlMs;
   const ageMs = now - state.updatedAt;
   if (ttlMs === null || ageMs <= ttlMs || options.stale === "use") return;
-  throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${age(ageMs)} ago`, {
-    hint:
-      `Read it first. Then pass stale: "use" to continue it, or run: holdfast session retry ${id}. ` +
-      `Or start a new session. Its ttlMs is ${age(ttlMs)}; null means forever.`,
-    data: { session: id, ageMs, ttlMs },
-  });
+  throw new HoldfastError(
+    "STATE_STALE",
+    `session ${id} was last changed ${age(ageMs)} ago (stale after ${age(ttlMs)})`,
+    {
+      hint:
+        `Read it first. Then pass stale: "use" to continue it, or run: holdfast session retry ${id}. ` +
+        `Or start a new session. Its ttlMs is ${age(ttlMs)}; null means forever.`,
+      data: { session: id, ageMs, ttlMs },
+    },
+  );
 }
 
 function held(id: string, lease: LeaseRow): HoldfastError {

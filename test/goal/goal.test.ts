@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Goal, openGoal, type TaskInput } from "../../src/goal/index.ts";
+import { type Goal, goalCore, makeBriefing, openGoal, type TaskInput } from "../../src/goal/index.ts";
 import { DECISION_TYPES } from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, codeOf, human, orchestrator, START, verifier, worker } from "./bench.ts";
@@ -75,12 +75,40 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       bench.passMs(5 * 3_600_000);
       await expect(bench.goal()).rejects.toMatchObject({
         code: "STATE_STALE",
-        message: "goal checkout was last changed 3 d 5 h ago (stale after 3 d)",
+        message: "goal checkout was last touched 3 d 5 h ago (stale after 3 d)",
         data: { ageMs: 77 * 3_600_000 },
       });
       const used = await bench.goal({ stale: "use" });
       await used.fact({ key: "checked", value: true, source: "ann" });
       expect((await bench.goal()).runState().confirmedFacts).toEqual({ checked: true });
+    });
+
+    test("notes of hooks and of the supervisor do not make a stale goal fresh", async () => {
+      bench.passMs(77 * 3_600_000);
+      const watched = await bench.goal({ stale: "use" });
+      goalCore(watched).isObserver = true;
+      await watched.startSession({ session: "claude-1", by: worker });
+      await watched.recordFiles({
+        files: [{ path: "a.ts", act: "modified", hash: "a".repeat(64) }],
+        session: "claude-1",
+      });
+      goalCore(watched).isObserver = false;
+      await watched.crashSession({ session: "claude-1", by: { name: "holdfast", role: "supervisor" } });
+      await expect(bench.goal()).rejects.toMatchObject({ code: "STATE_STALE" });
+      const { rows } = await bench.journal.list<"streams">({
+        of: "streams",
+        kind: "goal",
+        limit: 9,
+        expiredAt: bench.now,
+      });
+      expect(rows).toHaveLength(1);
+      const { text } = makeBriefing(watched.state, watched.seq, bench.now);
+      expect(text.split("\n")[1]).toBe(
+        "STALE goal checkout is stale: last touched 3 d 5 h ago (limit 3 d). Check that it still holds, " +
+          "then: holdfast resume --force",
+      );
+      await watched.startSession({ session: "ann-1", by: worker });
+      expect((await bench.goal()).briefing()).not.toContain("STALE");
     });
 
     test("a goal without a time to live never becomes stale, and the list shows when others do", async () => {

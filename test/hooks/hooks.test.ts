@@ -421,3 +421,21 @@ test("without a goal, or with several, the agent is given the command to run", a
   expect(await runInside(project, ["goal", "use", "search"])).toMatchObject({ code: 0 });
   expect(await start("c")).toContain('goal="search"');
 });
+
+test("a stale goal stays stale through a hook, and every surface says so until somebody resumes it", async () => {
+  await inGoal(async (goal) => {
+    await goal.addTask({ title: "old task", by: { name: "ann", role: "human" } });
+    await goal.describe({ ttlMs: 1 });
+  });
+  const run = (...args: string[]) => runInside(project, args);
+  const stale = /goal checkout is stale: last touched .* ago \(limit 0 s\)\. Check that it still holds/;
+  const { out } = await hook("codex", "session-start", { session_id: "monday" });
+  expect(JSON.parse(out).hookSpecificOutput.additionalContext).toMatch(stale);
+  await ingest();
+  expect(await run("task", "claim", "T-001", "--by", "w", "--role", "worker")).toMatchObject({ code: 4 });
+  for (const command of ["brief", "next", "task list", "goal show"])
+    expect((await run(...command.split(" "))).out, command).toMatch(stale);
+  expect(JSON.parse((await run("brief", "--json")).out).data.text).toMatch(stale);
+  const resumed = await run("resume", "--force", "--json");
+  expect(JSON.parse(resumed.out).data).toMatchObject({ begun: true, stale: true });
+});

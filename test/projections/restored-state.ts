@@ -246,6 +246,7 @@ export function comparable(state: GoalState): Row {
     revision: _events,
     edits: _edits,
     phasesRevision: _phases,
+    touchedAt: _touched,
     ...rest
   } = plain;
   const bare = ({ seq: _seq, revision: _revision, endSeq: _end, ...row }: Row): Row => row;

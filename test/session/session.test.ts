@@ -66,7 +66,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       const stale = bench.first.holdfast.session("old");
       await expect(stale).rejects.toMatchObject({
         code: "STATE_STALE",
-        message: "session old was last changed 3 d ago",
+        message: "session old was last changed 3 d ago (stale after 3 d)",
       });
       expect((await bench.first.holdfast.sessions.list()).sessions[0]).toMatchObject({
         id: "old",

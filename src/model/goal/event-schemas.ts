@@ -43,8 +43,11 @@ const eventUid = z.string().regex(/^[0-9a-z]{12,40}$/, "must be the id of an eve
 
 export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
 
-/** On every event: its actor, and the uid by which every copy of the goal knows it. */
-const stamp = { by: bySchema, uid: eventUid.optional() };
+/**
+ * On every event: its actor, and the uid by which every copy of the goal knows it. `observed`: a hook noted
+ * it while it watched an agent, so it does not make a stale goal fresh.
+ */
+const stamp = { by: bySchema, uid: eventUid.optional(), observed: z.literal(true).optional() };
 
 const elsewhere = "store it as a file or an artifact and keep its path or hash";
 const jsonHint = `must be below ${VALUE_LIMIT} characters: ${elsewhere}`;

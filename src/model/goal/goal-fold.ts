@@ -32,7 +32,7 @@ import { BUILD_TASK, REVIEW_TASK, TASK_PLAN, type TASK_WORK } from "./task-recor
 type Effect<Data> = (state: GoalState, data: Data, place: Place) => void;
 
 const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
-  "goal.created": (state, { by: _by, uid: _uid, ...content }, { at }) => {
+  "goal.created": (state, { by: _by, uid: _uid, observed: _observed, ...content }, { at }) => {
     Object.assign(state, content, { createdAt: at });
   },
   "goal.described": (state, { change }) => {
@@ -188,7 +188,7 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
     const fresh = { doneAt: null, endSeq: null, submission: null, verdict: null };
     move(state, taskOf(state, task), "reopen", place, { ...fresh, failures: 0, rejections: 0 });
   },
-  "decision.made": (state, { uid: _uid, ...content }, { seq, at }) => {
+  "decision.made": (state, { uid: _uid, observed: _observed, ...content }, { seq, at }) => {
     if (content.supersedes !== null) {
       const old = decisionOf(state, content.supersedes);
       state.decisions.set(old.id, { ...old, supersededBy: content.id, revision: seq });
@@ -324,7 +324,10 @@ export function checkpointOf(stored: Event, seq: number): GoalCheckpoint | null 
  * Adds the bookkeeping of all events: name, revision, clock, uid, time of change, checkpoint. `seq` is the
  * goal's revision, not the position in the log: a merge puts many events of the goal into one of the log.
  */
-function withBookkeeping(type: string, effect: Effect<never>): Effect<{ by: Actor; uid?: string }> {
+function withBookkeeping(
+  type: string,
+  effect: Effect<never>,
+): Effect<{ by: Actor; uid?: string; observed?: true }> {
   const checkpoint = checkpointSpec(type);
   return (state, data, { at }) => {
     const place = { seq: state.revision + 1, at };
@@ -336,6 +339,7 @@ function withBookkeeping(type: string, effect: Effect<never>): Effect<{ by: Acto
     state.clock = tick(state.clock, at);
     state.known.add(uid);
     state.updatedAt = Math.max(state.updatedAt, at);
+    if (!data.observed && data.by.role !== "supervisor") state.touchedAt = Math.max(state.touchedAt, at);
     if (data.by.role === "human") state.humanAt = Math.max(state.humanAt ?? 0, at);
     if (checkpoint)
       state.checkpoint = { kind: checkpoint.kind, about: checkpoint.about(data as never), ...place };

@@ -60,7 +60,7 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     applyEvent(goalKind, next, each, firstSeq + index);
   });
   const facets: { -readonly [Key in keyof StreamFacets]: StreamFacets[Key] } = {
-    expiresAt: next.ttlMs === null ? null : expiryOf(next.updatedAt, next.ttlMs),
+    expiresAt: next.ttlMs === null ? null : expiryOf(next.touchedAt, next.ttlMs),
   };
   const title = next.title ?? next.statement;
   if (state.id === "" || title !== (state.title ?? state.statement)) facets.title = short(title);

@@ -9,6 +9,7 @@
 import { HoldfastError } from "../errors.ts";
 import type { Json } from "../json.ts";
 import { quoteValue } from "../names.ts";
+import { exactAge } from "../time.ts";
 import { CLOCK_START, type Clock, EventIds } from "./entries.ts";
 import type { Merge } from "./merge-notes.ts";
 import {
@@ -53,6 +54,7 @@ export interface GoalState {
   title: string | null;
   createdAt: number;
   updatedAt: number;
+  touchedAt: number; // When a person or agent last changed it; notes of hooks and supervisors do not count.
   humanAt: number | null; // When a person last wrote; agents hold back their writes for a moment.
   ttlMs: number | null;
   verification: Verification;
@@ -93,6 +95,7 @@ export function emptyGoal(): GoalState {
     title: null,
     createdAt: 0,
     updatedAt: 0,
+    touchedAt: 0,
     humanAt: null,
     ttlMs: DEFAULT_TTL_MS,
     verification: "separate",
@@ -217,6 +220,14 @@ function absent(state: GoalState, what: string, id: string | number, hint: strin
 }
 
 export function staleness(state: GoalState, now: number): { stale: boolean; ageMs: number } {
-  const ageMs = Math.max(0, now - state.updatedAt);
+  const ageMs = Math.max(0, now - state.touchedAt);
   return { stale: state.ttlMs !== null && ageMs > state.ttlMs, ageMs };
+}
+
+/** The warning that leads every text which hands a stale state to an agent. Null: the state is fresh. */
+export function staleNotice(state: GoalState, now: number): string | null {
+  const { stale, ageMs } = staleness(state, now);
+  if (!stale || state.ttlMs === null) return null;
+  const ages = `last touched ${exactAge(ageMs)} ago (limit ${exactAge(state.ttlMs)})`;
+  return `goal ${state.id} is stale: ${ages}. Check that it still holds`;
 }

@@ -20,6 +20,7 @@ export {
   phaseOf,
   questionOf,
   seqOfRevision,
+  staleNotice,
   staleness,
   taskOf,
 } from "./goal-state.ts";
