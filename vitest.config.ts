@@ -25,7 +25,6 @@ const FIRST = [
   "projections/goal-folder-processes.",
   "integrations/openai-agents/kills.",
   "torture/power-cut.",
-  "crash/two-writers.",
   "fleet/",
   "cli/",
   "mcp/",

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { programFile } from "../program.ts";
 
-export type ProgramName = "writer" | "workload" | "counter" | "idler" | "holder";
+export type ProgramName = "writer" | "workload" | "counter" | "holder";
 
 export interface Ended {
   readonly code: number | null;

@@ -7,4 +7,4 @@ import { twoWritersTest } from "./two-writers.ts";
 const workshop = await Workshop.make(process.env["HOLDFAST_DISK"]);
 afterAll(() => workshop.dispose());
 
-twoWritersTest({ workshop, file: "store.db", lastsMs: 10_000, open: (path) => openSqlite({ path }) });
+twoWritersTest({ workshop, file: "store.db", open: (path) => openSqlite({ path }) });

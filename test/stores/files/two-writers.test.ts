@@ -7,4 +7,4 @@ import { FilesWorkshop } from "./workshop.ts";
 const workshop = await FilesWorkshop.make(process.env["HOLDFAST_DISK"]);
 afterAll(() => workshop.dispose());
 
-twoWritersTest({ workshop, file: "store", lastsMs: 5_000, open: (path) => openFiles({ path }) });
+twoWritersTest({ workshop, file: "store", open: (path) => openFiles({ path }) });

@@ -16,7 +16,6 @@ const PROGRAMS = {
   writer: "test/crash/programs/writer.ts",
   workload: "test/crash/programs/workload.ts",
   counter: "test/crash/programs/counter.ts",
-  idler: "test/crash/programs/idler.ts",
   "lock-holder": "test/stores/sqlite/programs/lock-holder.ts",
   "io-error": "test/stores/sqlite/programs/io-error.ts",
 } as const;
