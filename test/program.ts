@@ -15,6 +15,8 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const NATIVE = ["@photostructure/sqlite", "pg-native", "rolldown"];
 /** CommonJS modules that are imported lazily: bundled, they would lose their named exports. */
 const LAZY = ["ajv", "yaml"];
+/** Packages that every start of a program may load. */
+export const NOT_BUNDLED = [...NATIVE, ...LAZY];
 
 interface Programs {
   /** Files, and folders whose files are all programs. */
@@ -81,7 +83,7 @@ function made(set: keyof typeof SETS): string {
   const asked = {
     folder: making,
     programs: Object.fromEntries(sourcesOf(programs).map((path) => [nameOf(path), inRoot(path)])),
-    external: [...NATIVE, ...LAZY],
+    external: NOT_BUNDLED,
     instead: Object.fromEntries(Object.entries(instead).map((each) => each.map(inRoot))),
   };
   execFileSync(process.execPath, [inRoot("scripts/bundle-programs.mjs"), JSON.stringify(asked)]);

@@ -1,19 +1,13 @@
 // An error is one line, followed by a hint on a second line. Scripts tell errors apart by the exit code.
 
-import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Connection } from "../../src/stores/sqlite/index.ts";
+import { hasOtherUser, OTHER_USER } from "../other-user.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
-
-/** Root may write everywhere, so these tests run as another user, if that user may read the project. */
-const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
-const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
 
 let line: CommandLine;
 beforeAll(async () => {
@@ -152,12 +146,12 @@ describe("unusable stores", () => {
     expect(err).not.toContain("    at ");
   });
 
-  test.skipIf(!isAble)("nothing is created in a read-only folder", async () => {
+  test.skipIf(!hasOtherUser)("nothing is created in a read-only folder", async () => {
     const folder = mkdtempSync(join(tmpdir(), "holdfast-closed-"));
     chmodSync(folder, 0o555);
     const { code, err } = await line.run(["init", "--store", join(folder, "store.db")], {
       cwd: tmpdir(),
-      as: SOMEBODY,
+      as: OTHER_USER,
     });
     rmSync(folder, { recursive: true });
     expect(code).toBe(1);

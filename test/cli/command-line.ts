@@ -4,6 +4,7 @@ import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { commandOfOther, type OTHER_USER } from "../other-user.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { removeProject } from "../remove-project.ts";
@@ -20,8 +21,8 @@ export interface RunOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
-  /** Runs as another user. Only root can. */
-  readonly as?: { readonly uid?: number; readonly gid?: number };
+  /** Runs as another user. */
+  readonly as?: typeof OTHER_USER;
 }
 
 export class CommandLine {
@@ -49,10 +50,11 @@ export class CommandLine {
   }
 
   run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+    const [node, cli] = options.as ? commandOfOther(this.cli) : [process.execPath, this.cli];
     return new Promise((resolve) => {
       const child = execFile(
-        process.execPath,
-        [this.cli, ...args],
+        node,
+        [cli, ...args],
         {
           cwd: options.cwd ?? this.project,
           env: environment(options.env),

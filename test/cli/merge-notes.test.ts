@@ -3,6 +3,7 @@
 import { cpSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { hasOtherUser, OTHER_USER } from "../other-user.ts";
 import { CommandLine, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
@@ -145,25 +146,25 @@ test("an unreadable events file or folder is reported and blocks no command", as
   for (const command of [["status"], ["next"]]) await well(ours(...command));
 });
 
-test.runIf(process.getuid?.() === 0)(
+test.runIf(process.getuid?.() === 0 && hasOtherUser)(
   "another user's events folder is reported and blocks no command",
   async () => {
     const [ours] = await twoClones();
     await well(ours("status"));
-    const as = { uid: 65_534, gid: 65_534 };
     const { chmodSync, chownSync } = await import("node:fs");
-    const give = (path: string): void => chownSync(path, as.uid, as.gid);
+    const { uid = 0, gid = 0 } = OTHER_USER;
+    const give = (path: string): void => chownSync(path, uid, gid);
     for (const name of ["", ...readdirSync(ours.root, { recursive: true, encoding: "utf8" })])
       give(join(ours.root, name));
     chownSync(join(ours.root, EVENTS), 0, 0);
     chmodSync(join(ours.root, EVENTS), 0o700);
     for (const command of [["status"], ["next"], ["task", "add", "more"]]) {
-      const { code, err } = await line.run(command, { cwd: ours.root, as });
+      const { code, err } = await line.run(command, { cwd: ours.root, as: OTHER_USER });
       expect(err).not.toContain("fault in Holdfast");
       expect(code, err).toBe(0);
       expect(err).toContain("EACCES");
     }
-    const { code, err } = await line.run(["rebuild"], { cwd: ours.root, as });
+    const { code, err } = await line.run(["rebuild"], { cwd: ours.root, as: OTHER_USER });
     expect(err).not.toContain("fault in Holdfast");
     expect(code).not.toBe(0);
   },

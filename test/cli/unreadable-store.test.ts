@@ -1,25 +1,19 @@
 // Another user's store exists but may not be read: messages must say both.
 
-import { spawnSync } from "node:child_process";
 import { chmodSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { hasOtherUser, OTHER_USER } from "../other-user.ts";
 import { CommandLine, type RunOptions } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Root may read everything, so these tests run as another user, if that user may read the program. */
 const isRoot = process.getuid?.() === 0;
-const SOMEBODY = isRoot ? { uid: 65_534, gid: 65_534 } : {};
-const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
-const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
 
-describe.skipIf(!isAble)("an unreadable store", () => {
+describe.skipIf(!hasOtherUser)("an unreadable store", () => {
   let line: CommandLine;
   let home: string;
   const run = (words: string, options: RunOptions = {}) =>
-    line.run(words.split(" "), { as: SOMEBODY, ...options });
+    line.run(words.split(" "), { as: OTHER_USER, ...options });
 
   beforeAll(async () => {
     line = await CommandLine.build();

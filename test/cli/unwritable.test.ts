@@ -2,12 +2,11 @@
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readdirSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/open.ts";
 import { counting } from "../ledger/bench.ts";
+import { hasOtherUser, OTHER_USER } from "../other-user.ts";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
@@ -69,16 +68,12 @@ test("an import of a missing file does not suggest a new export", async () => {
   expect(err).not.toContain("Export it again");
 });
 
-/** Root may write everywhere, so these tests run as another user, if that user may read the program. */
 const isRoot = process.getuid?.() === 0;
-const SOMEBODY = isRoot ? { uid: 65_534, gid: 65_534 } : {};
-const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
-const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
 
-test.skipIf(!isAble)("doctor reports a read-only store as read-only", async () => {
+test.skipIf(!hasOtherUser)("doctor reports a read-only store as read-only", async () => {
   for (const name of readdirSync(home)) chmodSync(join(home, name), 0o444);
   for (const folder of [home, line.project]) chmodSync(folder, isRoot ? 0o755 : 0o555);
-  const { code, out } = await line.run(["doctor", "--store", home], { as: SOMEBODY });
+  const { code, out } = await line.run(["doctor", "--store", home], { as: OTHER_USER });
   for (const folder of [home, line.project]) chmodSync(folder, 0o755);
   for (const name of readdirSync(home)) chmodSync(join(home, name), 0o644);
   expect(out).toMatch(/!! store .* readable, but not writable/);

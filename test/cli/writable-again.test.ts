@@ -1,24 +1,18 @@
 // A store that was read-only for a while accepts writes again as soon as it is writable.
 
-import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { chmodSync, chownSync, existsSync, readdirSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { commandOfOther, hasOtherUser, OTHER_USER } from "../other-user.ts";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
-/** Root may write everywhere, so these tests run as another user, if that user may read the project. */
-const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
-const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
-
-describe.skipIf(!isAble)("a store that is read-only for a while", () => {
+describe.skipIf(!hasOtherUser)("a store that is read-only for a while", () => {
   let line: CommandLine;
   let store: string;
-  const run = (...words: string[]) => line.run(words, { as: SOMEBODY });
+  const run = (...words: string[]) => line.run(words, { as: OTHER_USER });
 
   beforeAll(async () => {
     line = await CommandLine.build();
@@ -29,9 +23,10 @@ describe.skipIf(!isAble)("a store that is read-only for a while", () => {
     ]) {
       expect(await runInside(line.project, words)).toMatchObject({ code: 0 });
     }
-    if (SOMEBODY.uid === undefined) return;
+    const { uid, gid } = OTHER_USER;
+    if (uid === undefined || gid === undefined) return;
     for (const name of ["", ...readdirSync(line.project, { recursive: true, encoding: "utf8" })])
-      chownSync(join(line.project, name), SOMEBODY.uid, SOMEBODY.gid);
+      chownSync(join(line.project, name), uid, gid);
   });
   afterAll(() => line.remove());
 
@@ -50,10 +45,11 @@ describe.skipIf(!isAble)("a store that is read-only for a while", () => {
     // Left by a reader before the server started: the server could never write through this file.
     chmodSync(store, 0o400);
     expect(await run("brief")).toMatchObject({ code: 0 });
-    const server = spawn(process.execPath, [line.cli, "mcp", "--role", "orchestrator"], {
+    const [node, cli] = commandOfOther(line.cli);
+    const server = spawn(node, [cli, "mcp", "--role", "orchestrator"], {
       cwd: line.project,
       env: environment(),
-      ...SOMEBODY,
+      ...OTHER_USER,
     });
     const ask = asker(server);
     const fact = { name: "fact", arguments: { key: "host", value: "a", source: "test" } };
@@ -73,7 +69,7 @@ describe.skipIf(!isAble)("a store that is read-only for a while", () => {
   });
 
   test("names the other user's file beside it if that blocks the write", async () => {
-    if (SOMEBODY.uid === undefined) return;
+    if (OTHER_USER.uid === undefined) return;
     chmodSync(store, 0o400);
     expect(await run("brief")).toMatchObject({ code: 0 });
     chmodSync(store, 0o600);

@@ -5,6 +5,7 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, utimesSync, w
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type CommandLine, environment } from "../cli/command-line.ts";
+import { commandOfOther, hasOtherUser, OTHER_USER } from "../other-user.ts";
 import { type HookedProject, inHookedProjects, start } from "./hooked-project.ts";
 
 let line: CommandLine;
@@ -48,21 +49,20 @@ test("an unreadable spool blocks neither the other spools nor the briefing", asy
   expect([...files.keys()].sort()).toEqual(["b.ts", "c.ts"]);
 });
 
-test("ingestion works for an agent that already runs at a low priority", async () => {
+test.skipIf(!hasOtherUser)("ingestion works for an agent that already runs at a low priority", async () => {
   project.spool("claude-a", start());
-  const isRoot = process.getuid?.() === 0;
-  const nobody = 65_534;
-  if (isRoot) {
+  const { uid, gid } = OTHER_USER;
+  if (uid !== undefined && gid !== undefined) {
     // Root has rights that other users lack.
     const all = [project.root, ...readdirSync(project.root, { recursive: true, encoding: "utf8" })];
-    for (const each of all) chownSync(join(project.root, each.replace(project.root, "")), nobody, nobody);
+    for (const each of all) chownSync(join(project.root, each.replace(project.root, "")), uid, gid);
     chmodSync(project.root, 0o755);
   }
-  const ran = spawnSync("nice", ["-n", "15", process.execPath, line.cli, "hook", "ingest"], {
+  const ran = spawnSync("nice", ["-n", "15", ...commandOfOther(line.cli), "hook", "ingest"], {
     cwd: project.root,
     env: environment({ HOME: project.root }),
     encoding: "utf8",
-    ...(isRoot && { uid: nobody, gid: nobody }),
+    ...OTHER_USER,
   });
   expect(ran).toMatchObject({ status: 0, stderr: "" });
   expect((await project.state()).history.get("claude-a")?.status).toBe("active");
