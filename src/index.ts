@@ -1,5 +1,6 @@
 /** Durable state for AI agents. `open()` is where everything begins. */
 
+export { type HoldfastConfig, loadConfig } from "./config/index.ts";
 export { FAILPOINTS, type Failpoint, failpoint } from "./failpoint.ts";
 export type {
   Briefing,

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
+import type { HoldfastConfig } from "./config/index.ts";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import type { CopyOptions, CopyReport, PayloadCodec } from "./journal/index.ts";
 import { abandonMove, copyStore, everyStream, Journal, openTarget } from "./journal/index.ts";
@@ -11,6 +12,7 @@ import { goalKind } from "./model/goal/index.ts";
 import { checkOptions, type OptionRule } from "./model/options.ts";
 import { sessionKind } from "./model/session/index.ts";
 import { openStore } from "./open-store.ts";
+import { projectPlace } from "./project-place.ts";
 import { OpenCalls, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import { ReadOnlyStore } from "./stores/read-only-store.ts";
@@ -62,24 +64,47 @@ const OPEN_OPTIONS = {
 
 /**
  * Opens a store; everything begins here. Without an address it opens the store named by `HOLDFAST_STORE`,
- * else finds or creates `.holdfast/` in the project. A folder that already holds a store is opened as its
- * kind, with or without the slash. Close the result when the program ends, or declare it with `await using`.
+ * else the one in `holdfast.config.json`, else finds or creates `.holdfast/` in the project. A configuration
+ * that is code must be passed: `open` runs no code that it finds. With an address, the file is not read.
+ *
+ * A folder that already holds a store is opened as its kind, with or without the slash. Close the result when
+ * the program ends, or declare it with `await using`.
  *
  * @example
  * await open(); // .holdfast/ of this project
+ * await open(await loadConfig()); // as holdfast.config.ts says
  * await open("./state.db"); // a SQLite file
  * await open("./folder"); // a folder with a SQLite file
  * await open("./folder/"); // a folder of plain files
  * await open("postgres://db.example.com/app"); // a database that many machines share
  * await open("memory:"); // forgotten when the program ends
  */
-export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
+export async function open(address?: string | HoldfastConfig, options: OpenOptions = {}): Promise<Holdfast> {
   checkOptions("open", options, OPEN_OPTIONS);
   const { readOnly = false } = options;
+  const config = typeof address === "string" || options.store ? {} : (address ?? (await foundConfig()));
+  const { HOLDFAST_STORE, HOLDFAST_NAMESPACE } = process.env;
   // An empty variable, as in an .env file that lists all of them, counts as unset.
-  const chosen = address ?? (process.env["HOLDFAST_STORE"] || undefined);
+  const chosen = typeof address === "string" ? address : HOLDFAST_STORE || config.store;
   const store = options.store ?? (await openStore(chosen, { readOnly }));
-  return new Holdfast(new Journal({ ...options, store: readOnly ? new ReadOnlyStore(store) : store }));
+  const namespace = options.namespace ?? (HOLDFAST_NAMESPACE || config.namespace);
+  const codecs = options.codecs ?? config.codecs;
+  return new Holdfast(
+    new Journal({
+      ...options,
+      ...(namespace !== undefined && { namespace }),
+      ...(codecs !== undefined && { codecs }),
+      store: readOnly ? new ReadOnlyStore(store) : store,
+    }),
+  );
+}
+
+/** The project's configuration. The module that reads it is loaded only if there is a file. */
+async function foundConfig(): Promise<HoldfastConfig> {
+  const place = projectPlace(process.cwd());
+  if (place.configFile === null) return {};
+  const { readConfig } = await import("./config/index.ts");
+  return readConfig(place, "open()");
 }
 
 /**

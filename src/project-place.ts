@@ -17,13 +17,26 @@ export interface ProjectPlace {
   readonly root: string;
   /** The `.holdfast/` folder, which also holds the hooks' spool and the chosen goals. */
   readonly home: string;
+  /** The configuration file that HOLDFAST_CONFIG names, else the one in `root`. `config/` reads it. */
+  readonly configFile: string | null;
+  readonly isConfigNamed: boolean;
 }
+
+const CONFIG_FILES = ["ts", "mjs", "js", "json"].map((end) => `holdfast.config.${end}`);
 
 export function projectPlace(from: string): ProjectPlace {
   const worktree = nearest(from, ".git");
   const repository = worktree === null ? null : repositoryOf(join(worktree, ".git"));
   const holder = nearest(from, OWN_FOLDER) ?? from;
-  return { root: worktree ?? holder, home: join(repository ?? holder, OWN_FOLDER) };
+  const root = worktree ?? holder;
+  const named = process.env["HOLDFAST_CONFIG"] || undefined;
+  const found = CONFIG_FILES.find((name) => existsSync(join(root, name)));
+  return {
+    root,
+    home: join(repository ?? holder, OWN_FOLDER),
+    configFile: named === undefined ? (found === undefined ? null : join(root, found)) : resolve(from, named),
+    isConfigNamed: named !== undefined,
+  };
 }
 
 function nearest(from: string, name: string): string | null {

@@ -17,7 +17,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["ledger"],
   ["session", "goal", "state-files"],
   ["projections", "supervisor", "wiring"],
-  ["open-store.ts"],
+  ["open-store.ts", "config"],
   ["open.ts"],
   ["operations"],
   ["mcp", "hooks", "integrations", "testing", "index.ts"],

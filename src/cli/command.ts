@@ -1,5 +1,6 @@
 /** A command: one row of the table, and the readers that turn typed words into the operation's input. */
 
+import { parseDuration } from "../model/time.ts";
 import type { OperationName, ResultOf } from "../operations/index.ts";
 import { Misuse } from "./failure.ts";
 import type { Screen } from "./screen.ts";
@@ -39,6 +40,8 @@ export interface Command<Name extends OperationName = OperationName> {
   readonly found?: (data: ResultOf<Name>) => boolean;
   /** Runs instead until it is stopped, unless `--once` is given. */
   readonly loop?: (args: Args, options: Options) => Promise<void>;
+  /** Runs without the project's configuration file. */
+  readonly ignoresConfig?: true;
   /** For people only: needs a name and a reason, asked for on a terminal. */
   readonly answersFor?: true;
 }
@@ -123,12 +126,10 @@ function fraction(name: string, typed: Value): number | undefined {
   throw new Misuse(`${name}: ${String(typed)} is not between 0% and 100%`, `For example: ${name} 80%`);
 }
 
-const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 export function duration(name: string, typed: Value): number | undefined {
   if (typed === undefined) return undefined;
-  const [, number, unit] = /^(\d+)(s|m|h|d)$/.exec(String(typed)) ?? [];
-  if (unit !== undefined && Number(number) > 0) return Number(number) * (UNITS[unit] ?? 0);
+  const ms = parseDuration(String(typed));
+  if (ms !== undefined) return ms;
   const hint = `For example: ${name} 30d, 12h, 45m or 90s`;
   throw new Misuse(`${name}: ${String(typed)} is not a duration`, hint);
 }

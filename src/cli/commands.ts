@@ -25,12 +25,12 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
   ["Goals", "goal task decide decisions fact facts forget remember block blockers move".split(" ")],
   ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
-  ["Setting up", ["init", "hook", "schema", "completion", "demo", "torture"]],
+  ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
   ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
 ];
 
 const ALONE = ["watch", "completion", "hook", "demo", "torture", "mcp"];
-const EVERYWHERE = ["--json", "--store", "--goal", "--by", "--role", "--help"];
+const EVERYWHERE = ["--json", "--store", "--namespace", "--goal", "--by", "--role", "--help"];
 
 export function completion(shell: string): string {
   if (shell === "bash") return bash();

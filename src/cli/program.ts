@@ -11,6 +11,7 @@ import { EXIT } from "./screen.ts";
 const EVERYWHERE: readonly (readonly [flags: string, about: string])[] = [
   ["--json", "the answer as JSON"],
   ["--store <address>", "the store; also HOLDFAST_STORE"],
+  ["--namespace <name>", "the namespace; also HOLDFAST_NAMESPACE"],
   ["--goal <goal>", "the goal; also HOLDFAST_GOAL"],
   ["--by <name>", "who acts; also HOLDFAST_BY"],
   ["--role <role>", "the role (default human); also HOLDFAST_ROLE"],
@@ -172,6 +173,7 @@ function unknownCommand(typed: string, known: readonly Parser[]): Misuse {
 /** `mcp` and `mcp proxy`: servers on stdin and stdout, until the client closes its end. */
 
 const STORE = ["--store <address>", "the store; also HOLDFAST_STORE"] as const;
+const NAMESPACE = ["--namespace <name>", "the namespace; also HOLDFAST_NAMESPACE"] as const;
 
 function addMcp(program: Parser): Parser {
   const group = program
@@ -179,6 +181,7 @@ function addMcp(program: Parser): Parser {
     .description("run an MCP server on stdin and stdout: goals, tasks, decisions, open calls")
     .helpGroup(headingOf("mcp"))
     .option(...STORE)
+    .option(...NAMESPACE)
     .option("--goal <goal>", "the goal; also HOLDFAST_GOAL")
     .option("--by <name>", "the agent's name (default: the client's); also HOLDFAST_BY")
     .option("--role <role>", "the role (default worker); also HOLDFAST_ROLE")
@@ -193,6 +196,7 @@ function addMcp(program: Parser): Parser {
       "the session that records the calls (default: derived from configuration and project)",
     )
     .option(...STORE)
+    .option(...NAMESPACE)
     .option("--by <name>", "who acts; also HOLDFAST_BY")
     .action(async () => proxyServer(proxy.processedArgs.flat() as string[], proxy.opts<Options>()));
   return group;
@@ -206,6 +210,7 @@ async function serveAgents(options: Options): Promise<void> {
   }
   await serveMcp({
     store: setting(options, "store", "HOLDFAST_STORE"),
+    namespace: setting(options, "namespace", "HOLDFAST_NAMESPACE"),
     goal: setting(options, "goal", "HOLDFAST_GOAL"),
     by: setting(options, "by", "HOLDFAST_BY"),
     role: role as AgentRole,
@@ -223,6 +228,7 @@ async function proxyServer(command: readonly string[], options: Options): Promis
     config: setting(options, "config"),
     session: setting(options, "session"),
     store: setting(options, "store", "HOLDFAST_STORE"),
+    namespace: setting(options, "namespace", "HOLDFAST_NAMESPACE"),
     by: setting(options, "by", "HOLDFAST_BY") ?? "mcp-proxy",
   });
 }

@@ -14,12 +14,12 @@ export async function runCommand(
 ): Promise<void> {
   const operation = OPERATIONS.get(command.operation);
   if (!operation) throw new Error(`${command.words}: there is no operation ${command.operation}`);
-  const screen = await openScreen(typed["store"]);
+  const screen = await openScreen(typed);
   const canAsk = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
   const options = command.ask && canAsk ? await command.ask(typed, args) : typed;
   const input = inputOf(command, args, options);
   const reason = command.answersFor ? await askForReason(command.words, options) : {};
-  const context = contextOf(options);
+  const context = await contextOf(options, command.ignoresConfig);
   try {
     const defined = Object.entries({ ...input, ...reason }).filter(([, value]) => value !== undefined);
     const data = await perform(operation, context, Object.fromEntries(defined));
@@ -32,9 +32,11 @@ export async function runCommand(
   }
 }
 
-export function contextOf(options: Options): Context {
-  return new Context({
-    address: (options["store"] as string | undefined) ?? process.env["HOLDFAST_STORE"],
+export function contextOf(options: Options, ignoresConfig = false): Promise<Context> {
+  return Context.of({
+    ignoresConfig,
+    store: options["store"] as string | undefined,
+    namespace: options["namespace"] as string | undefined,
     goal: goalOption(options["goal"]),
     by: actorFrom(options),
     caller: "person",

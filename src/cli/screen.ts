@@ -28,18 +28,22 @@ export interface Screen {
   /** In columns; infinite unless the output is a terminal, so that programs read complete lines. */
   readonly width: number;
   readonly isTerminal: boolean;
-  /** ` --store …` if a store was named: commands on a page must reach the same store. */
+  /** ` --store … --namespace …` as far as they were typed: commands on a page must reach the same store. */
   readonly store?: string;
 }
 
-/** `named` is the store as the user typed it. An address with a password is not repeated. */
-export async function openScreen(named?: unknown): Promise<Screen> {
+/** `typed`: the options of the command. An address with a password is not repeated. */
+export async function openScreen(typed: { store?: unknown; namespace?: unknown } = {}): Promise<Screen> {
   const { stdout } = process;
   stdout.on("error", exitOnWriteError);
   const isTerminal = stdout.isTTY === true;
   const width = isTerminal ? Math.max(40, stdout.columns || 80) : Number.POSITIVE_INFINITY;
-  const isSecret = /\/\/[^/]*@/.test(String(named));
-  const store = typeof named === "string" ? ` --store ${isSecret ? "…" : shellWord(named)}` : "";
+  const option = (name: "store" | "namespace"): string => {
+    const { [name]: value } = typed;
+    if (typeof value !== "string") return "";
+    return ` --${name} ${/\/\/[^/]*@/.test(value) ? "…" : shellWord(value)}`;
+  };
+  const store = option("store") + option("namespace");
   hintedStore = store;
   if (!hasColours(isTerminal)) return { paint: NO_COLOURS, width, isTerminal, store };
   const { default: colours } = await import("picocolors");

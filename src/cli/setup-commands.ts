@@ -27,6 +27,26 @@ export const setupCommands: readonly Command[] = [
     page: initPage,
     found: ({ ok }) => !ok,
   }),
+  command("trust", "allow the project's configuration file on this machine, until it changes", {
+    options: [
+      ["--remove", "take it back"],
+      ["--yes", "do not ask"],
+    ],
+    ignoresConfig: true,
+    ask: askBeforeTrusting,
+    adjust: ({ yes, ...fields }) => {
+      if (yes || fields["remove"]) return fields;
+      throw new Misuse(
+        "trust lets code of this project run: without a terminal it needs --yes",
+        "Read the file first, then run it with --yes.",
+      );
+    },
+    page: ({ file, trusted, files }) =>
+      linesOf([
+        trusted ? `${file} is trusted on this machine until it changes` : `${file} is not trusted any more`,
+        trusted && files.length > 1 ? `with ${files.slice(1).join(", ")}` : "",
+      ]),
+  }),
   command("schema new", "write a project's own state and board: schemas, managers, migrations", {
     args: [["<name>", "the name of the files: billing"]],
     options: [
@@ -44,6 +64,14 @@ export const setupCommands: readonly Command[] = [
     page: ({ files, folder }) => `${files.map((each) => `wrote ${each}\n`).join("")}edit them in ${folder}\n`,
   }),
 ];
+
+async function askBeforeTrusting(options: Options): Promise<Options> {
+  if (options["yes"] || options["remove"]) return options;
+  const { confirm } = await import("@clack/prompts");
+  const message = "Every holdfast command and hook will run the configuration file. Have you read it?";
+  if ((await confirm({ message, initialValue: false })) === true) return { ...options, yes: true };
+  throw new Misuse("trust was cancelled", "Nothing was changed.", EXIT.interrupted);
+}
 
 /** Parses `amount:number`, `tier:free|paid`, or a bare name for text. */
 function fields(typed: readonly string[] | undefined): Record<string, unknown> | undefined {

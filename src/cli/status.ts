@@ -7,11 +7,12 @@ import { isHoldfastError } from "../model/errors.ts";
 import { openStore } from "../open-store.ts";
 import type { GoalStatus, Need, Status } from "../operations/index.ts";
 import {
-  findStore,
   hasUnmergedEvents,
   isRemote,
+  locateStore,
   oneLineError,
   openAndMergeEvents,
+  openOptionsOf,
   readStatus,
   requireStore,
   restoreFromRepository,
@@ -107,6 +108,7 @@ function count(number: number, what: string): string {
 interface StatusCommandOptions {
   json: boolean;
   store?: string;
+  namespace?: string;
   goal?: string;
 }
 
@@ -114,9 +116,9 @@ interface StatusCommandOptions {
 export function readStatusOptions(args: readonly string[]): StatusCommandOptions | null {
   const options: StatusCommandOptions = { json: false };
   for (let index = 0; index < args.length; index++) {
-    const [, name, value] = /^--(json|store|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
+    const [, name, value] = /^--(json|store|namespace|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
     if (name === "json" && value === undefined) options.json = true;
-    else if (name === "store" || name === "goal") {
+    else if (name === "store" || name === "namespace" || name === "goal") {
       const text = value ?? args[++index];
       if (text === undefined || text === "") return null;
       options[name] = text;
@@ -125,14 +127,13 @@ export function readStatusOptions(args: readonly string[]): StatusCommandOptions
   return options;
 }
 
-export async function showStatus({ json, store, goal }: StatusCommandOptions): Promise<void> {
-  const place = findStore(store ?? process.env["HOLDFAST_STORE"], process.cwd());
+export async function showStatus({ json, store, namespace, goal }: StatusCommandOptions): Promise<void> {
+  const place = await locateStore({ store, namespace }, process.cwd());
   const warn = (error: unknown): void => reportWarning(error, json);
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);
-  const isStoreNamed = (store ?? process.env["HOLDFAST_STORE"] ?? "") !== "";
   let opened = await openReadOnly(place.address ?? place.home);
   let notTakenIn: readonly string[] = [];
-  if (!isStoreNamed && (await hasUnmergedEvents(place, opened))) {
+  if (!place.isNamed && (await hasUnmergedEvents(place, opened))) {
     await opened.close();
     notTakenIn = await openAndMergeEvents(place, warn).catch((error: unknown) => {
       warn(error);
@@ -140,9 +141,10 @@ export async function showStatus({ json, store, goal }: StatusCommandOptions): P
     });
     opened = await openReadOnly(place.address ?? place.home);
   }
-  if (!isStoreNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
-  const screen = await openScreen(store);
-  const status = await readStatus(opened, { goal: goalOption(goal), now: Date.now(), notTakenIn });
+  if (!place.isNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
+  const screen = await openScreen({ store, namespace });
+  const options = { ...openOptionsOf(place), goal: goalOption(goal), now: Date.now(), notTakenIn };
+  const status = await readStatus(opened, options);
   const warning = sealWarning(status);
   if (warning !== null) warn(warning);
   const page = (each: typeof status) => statusPage(each, screen);

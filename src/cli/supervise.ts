@@ -1,7 +1,7 @@
 /** `supervise`: cleans up after crashed agents and starts workers, until Ctrl-C. */
 
 import type { Holdfast } from "../open.ts";
-import { pruneEndedSessions } from "../operations/index.ts";
+import { pruneEndedSessions, retentionOf } from "../operations/index.ts";
 import { type SupervisorEvent, supervise, type WorkerCommand } from "../supervisor/index.ts";
 import { duration, type Options, wholeNumber } from "./command.ts";
 import { Misuse } from "./failure.ts";
@@ -9,7 +9,7 @@ import { contextOf } from "./run-command.ts";
 import { EXIT, formatAnswer } from "./screen.ts";
 
 export async function superviseUntilStopped(options: Options, command: readonly string[]): Promise<void> {
-  const context = contextOf(options);
+  const context = await contextOf(options);
   // Creates a missing Postgres schema: a worker may be its first user.
   const holdfast = await context.holdfast({ orSchema: true });
   const { journal } = holdfast;
@@ -31,7 +31,8 @@ export async function superviseUntilStopped(options: Options, command: readonly 
     throw new Misuse("supervise: --parallel 0 would never start the command", "Use at least --parallel 1");
   }
   const notify = options["notify"] as string | undefined;
-  const retaining = pruneHourly(holdfast, duration("--retain", options["retain"]), log);
+  const retainMs = duration("--retain", options["retain"]) ?? retentionOf(context);
+  const retaining = pruneHourly(holdfast, retainMs, log);
   try {
     await supervise(journal, {
       signal: stop.signal,
@@ -48,10 +49,14 @@ export async function superviseUntilStopped(options: Options, command: readonly 
   }
 }
 
-/** With `--json`, the output of workers goes to stderr. Workers use the same named store. */
-function workerOf(command: readonly string[], { json, store }: Options): WorkerCommand {
+/** With `--json`, the output of workers goes to stderr. Workers use the same store and namespace. */
+function workerOf(command: readonly string[], { json, store, namespace }: Options): WorkerCommand {
   const output = json ? "stderr" : "inherit";
-  return { command, output, ...(store !== undefined && { env: { HOLDFAST_STORE: String(store) } }) };
+  const env = {
+    ...(store !== undefined && { HOLDFAST_STORE: String(store) }),
+    ...(namespace !== undefined && { HOLDFAST_NAMESPACE: String(namespace) }),
+  };
+  return { command, output, env };
 }
 
 type LogEvent = SupervisorEvent | { type: "removed"; session: string } | { type: "failed"; error: unknown };

@@ -2,7 +2,7 @@
 
 import { fstatSync, type Stats, unwatchFile, watchFile } from "node:fs";
 import { join } from "node:path";
-import { PLANNING, readStatus } from "../operations/index.ts";
+import { openOptionsOf, PLANNING, readStatus } from "../operations/index.ts";
 import { goalOption, type Options } from "./command.ts";
 import { contextOf } from "./run-command.ts";
 import { EXIT, formatAnswer, openScreen, type Screen } from "./screen.ts";
@@ -18,16 +18,16 @@ const PROBE_AFTER_MS = 1_000;
 const MAX_PROBE_MS = 60_000;
 
 export async function watch(options: Options): Promise<void> {
-  const context = contextOf(options);
+  const context = await contextOf(options);
   const { journal } = await context.holdfast();
-  const screen = await openScreen(options["store"]);
+  const screen = await openScreen(options);
   const goal = goalOption(options["goal"]);
   let last = "";
   const show = async (): Promise<void> => {
     await context.current();
-    const { namespace, store } = journal;
-    const { notTakenIn } = context;
-    const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
+    const { notTakenIn, place } = context;
+    const how = { ...openOptionsOf(place), goal, now: context.now(), notTakenIn };
+    const status = await readStatus(journal.store, how);
     const page = (each: typeof status) => livePage(each, screen);
     const text = formatAnswer(options["json"], "status", status, page, (each) => statusData(each, screen));
     // A watch notification may be spurious, and a program would take a repeated answer for a change.

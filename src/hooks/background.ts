@@ -12,7 +12,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { join } from "node:path";
-import { findStore } from "../operations/index.ts";
+import { findStore, locateStore } from "../operations/index.ts";
 
 /** `from` is the folder in which the hook looked for the store; the new process looks from there too. */
 export function startIngest(verb: string, from: string): void {
@@ -34,7 +34,12 @@ export interface Reporter {
 }
 
 export async function runIngest(reporter: Reporter): Promise<void> {
-  const place = findStore(process.env["HOLDFAST_STORE"], process.cwd());
+  const from = process.cwd();
+  const place = await locateStore({}, from).catch((error: unknown) => {
+    reporter.warn(findStore(undefined, from).home, error);
+    return null;
+  });
+  if (place === null) return;
   if (!place.exists) return reporter.say(`no store at ${place.label}`);
   if (!existsSync(join(place.home, "hooks"))) return reporter.say(`nothing to ingest in ${place.home}`);
   const warn = (error: unknown): void => reporter.warn(place.home, error);

@@ -36,7 +36,6 @@ export interface BriefingRequest {
   readonly warn: (error: unknown) => void;
 }
 
-const NAMESPACE = "default";
 const BRIEFING_TOKENS = 1_500;
 /** Checking recorded files may take a few of the milliseconds that an agent waits. */
 const FILE_CHECK_LIMIT = { files: 200, ms: 25 };
@@ -55,7 +54,7 @@ async function brief(request: BriefingRequest): Promise<string> {
   const { store, notMerged } = await mergePulledEvents(request, await openReadOnly(request));
   const [found, seal] = await Promise.all([
     readCurrentGoal(store, place),
-    readSeal({ store, namespace: NAMESPACE }),
+    readSeal({ store, namespace: place.namespace }),
   ]);
   const sealed = sealNotice(seal);
   const sealNote = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
@@ -73,7 +72,7 @@ async function brief(request: BriefingRequest): Promise<string> {
   const unchecked =
     uncheckedFiles === 0 ? "" : `${uncheckedFiles} recorded files were not checked: holdfast check\n`;
   const head = sealNote + identity + mergeNote + unchecked;
-  const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : unparsedEdits(place);
+  const notTakenIn = place.isNamed ? [] : unparsedEdits(place);
   const options = { files, notTakenIn, ...(session !== null && { session }) };
   return head + fittingBriefing(state, seq, options, request.characters - head.length);
 }
@@ -83,7 +82,7 @@ async function mergePulledEvents(
   request: BriefingRequest,
   store: Store,
 ): Promise<{ store: Store; notMerged: string | null }> {
-  if (process.env["HOLDFAST_STORE"]) return { store, notMerged: null };
+  if (request.place.isNamed) return { store, notMerged: null };
   let notMerged: string | null = null;
   const report = (error: unknown): void => {
     request.warn(error);
@@ -118,10 +117,11 @@ async function readCurrentGoal(
   store: Store,
   place: StorePlace,
 ): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | string> {
-  const rows = await goalRows({ store, namespace: NAMESPACE });
+  const { namespace, config } = place;
+  const rows = await goalRows({ store, namespace });
   const { open, current } = knownGoals(rows, chosenGoal(place));
   if (current !== null) {
-    const reader = { store, namespace: NAMESPACE, payloads: new Payloads([]) };
+    const reader = { store, namespace, payloads: new Payloads(config.codecs ?? []) };
     const { state, head } = await loadStream(reader, goalFold, streamName("goal", current));
     return { state, seq: head.seq, choose: goalChoice(place, rows) };
   }

@@ -6,7 +6,13 @@ import { type Goal, goalCore, openGoal } from "../goal/index.ts";
 import { Journal } from "../journal/index.ts";
 import type { Actor } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
-import { goalRows, knownGoals, type StorePlace, syncPlanningFolder } from "../operations/index.ts";
+import {
+  goalRows,
+  knownGoals,
+  openOptionsOf,
+  type StorePlace,
+  syncPlanningFolder,
+} from "../operations/index.ts";
 import { withFileLock } from "../state-files/index.ts";
 import type { StreamRow } from "../store.ts";
 import { goalChoice } from "./goal-choice.ts";
@@ -33,7 +39,7 @@ export async function ingestAll(worker: IngestWorker): Promise<void> {
 async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void> {
   const store = await openStore(place.address, { busyMs: BUSY_MS });
   try {
-    const journal = new Journal({ store, warn });
+    const journal = new Journal({ ...openOptionsOf(place), store, warn });
     const rows = await goalRows(journal);
     const choose = goalChoice(place, rows);
     const opened = new Map<string, { goal: Goal; root: string; seq: number }>();
@@ -48,7 +54,7 @@ async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void>
     };
     const none = (session: string): void => say(`session ${session}: not ingested (${whyNoGoal(rows)})`);
     await ingestSpools({ choose, open, none }, folder, Date.now(), warn);
-    if (process.env["HOLDFAST_STORE"]) return;
+    if (place.isNamed) return;
     for (const { goal, root, seq } of opened.values())
       if (goal.seq > seq) await syncPlanningFolder(goal, root);
   } finally {

@@ -23,7 +23,9 @@ import {
 import { isAbsolute, join, resolve } from "node:path";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import { findStore, isWorkFile, pathBelowRoot, requireStore, type StorePlace } from "../operations/index.ts";
+import type { StorePlace } from "../operations/index.ts";
+import { findStore, isWorkFile, locateStore, pathBelowRoot, requireStore } from "../operations/index.ts";
+import { projectPlace } from "../project-place.ts";
 import { REHEARSAL, withTypedCommands } from "../wiring/index.ts";
 import {
   type AgentEvent,
@@ -72,15 +74,15 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     if (!agent || !event) throw new Error(`unknown hook "${agentWord ?? ""} ${eventWord ?? ""}"`);
     const about = readAgentEvent(agent, event, input);
     const from = about.cwd ?? process.cwd();
-    const place = findStore(process.env["HOLDFAST_STORE"], from);
+    const { place, whyNoConfig } = await locate(event, from);
     const isProject = existsSync(place.home);
     if (isProject) home = place.home;
     // A project without a store does not use Holdfast. A store that cannot be reached is an error.
-    if (place.isUnreadable || place.emptyFile !== null || process.env["HOLDFAST_STORE"]) requireStore(place);
+    if (place.isUnreadable || place.emptyFile !== null || place.isNamed) requireStore(place);
     if (place.exists && isProject) {
       const isNews = trySpool(about, place);
       if (isNews && about.conversation !== REHEARSAL) ingestFrom = from;
-      if (isNews && event === "session-start") context = await readBriefing(about, place);
+      if (isNews && event === "session-start") context = whyNoConfig ?? (await readBriefing(about, place));
     }
   } catch (error) {
     logError(home ?? homeOfCwd(), `${agentWord ?? ""} ${eventWord ?? ""}`, error);
@@ -91,6 +93,30 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
   if (ingestFrom !== null) await spawnIngest(home, ingestFrom);
   process.exit(0);
 }
+
+/**
+ * Finds the store. Only a session's start needs the configuration file, which may be code that takes long to
+ * load. The background process reads it for all other events. A file that is refused costs the briefing, and
+ * the lines wait in the spool.
+ */
+async function locate(event: string, from: string): Promise<{ place: StorePlace; whyNoConfig?: string }> {
+  const { configFile } = projectPlace(from);
+  if (configFile === null || event === "session-start") {
+    try {
+      return { place: await locateStore({}, from) };
+    } catch (error) {
+      if (configFile === null || !isHoldfastError(error)) throw error;
+      const place = findStore(undefined, from);
+      logError(existsSync(place.home) ? place.home : null, event, error);
+      const whyNoConfig = `Holdfast: no briefing: ${error.message}. For a person: ${error.hint}`;
+      return { place: { ...place, ...ANYWHERE }, whyNoConfig };
+    }
+  }
+  return { place: { ...findStore(undefined, from), ...ANYWHERE } };
+}
+
+/** The configuration file names the store, so an event is spooled without looking for it. */
+const ANYWHERE = { exists: true, isUnreadable: false, emptyFile: null };
 
 function homeOfCwd(): string | null {
   try {

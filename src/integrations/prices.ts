@@ -1,18 +1,6 @@
-import type { Amounts } from "../model/session/index.ts";
+import type { Amounts, Price, PriceTable } from "../model/session/index.ts";
 
-/** US dollars per million tokens. Default for `cacheRead` and `cacheWrite`: the price of `input`. */
-export interface Price {
-  readonly input: number;
-  readonly output: number;
-  readonly cacheRead?: number;
-  readonly cacheWrite?: number;
-}
-
-/**
- * Prices by model id. A key also matches dated models that begin with it; the longest match counts.
- * @example { "claude-sonnet": { input: 3, output: 15 }, "gpt-5": { input: 1.25, output: 10 } }
- */
-export type PriceTable = Readonly<Record<string, Price>>;
+export type { Price, PriceTable };
 
 /**
  * List prices, for models that `prices` does not name. They cover the model itself and its dated releases,

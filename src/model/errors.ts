@@ -9,6 +9,7 @@ const ERROR_CODES = {
   ARGS_NOT_JSON: { retryable: false },
   VALUE_NOT_JSON: { retryable: false },
   INPUT_INVALID: { retryable: false },
+  CONFIG_UNTRUSTED: { retryable: false },
   BLOCK_UNKNOWN: { retryable: false },
   EVENT_UNKNOWN: { retryable: false },
   EVENT_TOO_NEW: { retryable: false },

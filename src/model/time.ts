@@ -30,3 +30,11 @@ export function exactAge(ms: number): string {
   });
   return parts.filter(Boolean).join(" ");
 }
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
+
+/** Milliseconds of `90s`, `45m`, `12h` or `30d`; undefined for anything else. */
+export function parseDuration(text: string): number | undefined {
+  const [, number, unit = ""] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  return Number(number) > 0 ? Number(number) * (SECONDS[unit] ?? 0) * 1_000 : undefined;
+}

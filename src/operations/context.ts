@@ -9,18 +9,27 @@ import { type Goal, goalCore, openGoal } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, mayDo } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
-import { type Holdfast, open } from "../open.ts";
+import { type Holdfast, type OpenOptions, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { readSeal, sealWarning } from "./moved-store.ts";
 import { showsAnother, syncPlanningFolder } from "./planning-folder.ts";
-import { findStore, isRemote, requireStore, restoreFromRepository, type StorePlace } from "./store-place.ts";
+import type { StoreOptions, StorePlace } from "./store-place.ts";
+import {
+  findStore,
+  isRemote,
+  locateStore,
+  openOptionsOf,
+  requireStore,
+  restoreFromRepository,
+} from "./store-place.ts";
 import { type EventMerge, mergeNewEvents, unparsedEdits } from "./unmerged-changes.ts";
 
 export type Caller = "person" | "agent";
 
-export interface ContextOptions {
-  readonly address?: string | undefined;
+export interface ContextOptions extends StoreOptions {
+  /** Does not read the configuration file: `trust` must work while it is not trusted. */
+  readonly ignoresConfig?: boolean;
   readonly cwd?: string;
   readonly goal?: string | undefined;
   readonly by: Actor;
@@ -39,20 +48,27 @@ export class Context {
   /** Event files and edits that the last merge could not read, one line each. */
   notTakenIn: readonly string[] = [];
   private readonly defaultGoal: string | undefined;
-  private readonly openOptions: Pick<ContextOptions, "warn">;
+  private readonly openOptions: Pick<OpenOptions, "warn" | "namespace" | "codecs">;
   private opening: Promise<Holdfast> | undefined;
   private merge: EventMerge | null = null;
   private whyReadOnly: HoldfastError | null = null;
   private hasWarnedOfMove = false;
 
-  constructor(options: ContextOptions) {
-    this.cwd = options.cwd ?? process.cwd();
-    this.place = findStore(options.address, this.cwd);
-    this.isStoreNamed = options.address !== undefined && options.address !== "";
+  /** Finds the store, which opens later. Reads the configuration file of the project. */
+  static async of(options: ContextOptions): Promise<Context> {
+    const cwd = options.cwd ?? process.cwd();
+    const { store, ignoresConfig } = options;
+    return new Context(options, cwd, ignoresConfig ? findStore(store, cwd) : await locateStore(options, cwd));
+  }
+
+  private constructor(options: ContextOptions, cwd: string, place: StorePlace) {
+    this.cwd = cwd;
+    this.place = place;
+    this.isStoreNamed = place.isNamed;
     this.by = options.by;
     this.caller = options.caller;
     this.defaultGoal = options.goal;
-    this.openOptions = options.warn ? { warn: options.warn } : {};
+    this.openOptions = { ...openOptionsOf(place), ...(options.warn && { warn: options.warn }) };
   }
 
   /** The store, which must exist. With `orSchema`, a missing schema on a database server is created. */
@@ -76,7 +92,7 @@ export class Context {
       // `findStore` has looked on the disk; only a server must be asked.
       const isOnServer = mustExist && address !== undefined && isRemote(address);
       const store = isOnServer ? { store: await openStore(address, { mustExist }) } : {};
-      return await open(address, { ...this.openOptions, ...store });
+      return await open(address ?? {}, { ...this.openOptions, ...store });
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
       const store = await openStore(address, { readOnly: true }).catch((missing: unknown) => {

@@ -9,8 +9,16 @@ export { syncPlanningFolder } from "./planning-folder.ts";
 export { isWorkFile, pathBelowRoot } from "./project-files.ts";
 export { readStatus } from "./status.ts";
 export type { GoalStatus, Need, Status } from "./status-view.ts";
-export { pruneEndedSessions } from "./store-operations.ts";
-export type { StorePlace } from "./store-place.ts";
-export { findStore, isRemote, PLANNING, requireStore, restoreFromRepository } from "./store-place.ts";
+export { pruneEndedSessions, retentionOf } from "./store-operations.ts";
+export type { StoreOptions, StorePlace } from "./store-place.ts";
+export {
+  findStore,
+  isRemote,
+  locateStore,
+  openOptionsOf,
+  PLANNING,
+  requireStore,
+  restoreFromRepository,
+} from "./store-place.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";
 export { hasUnmergedEvents, oneLineError, openAndMergeEvents, unparsedEdits } from "./unmerged-changes.ts";

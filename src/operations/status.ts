@@ -6,7 +6,7 @@
  * drifted) have commands of their own, and the page names them.
  */
 
-import { allRows, isProvablyDead, loadStream, Payloads } from "../journal/index.ts";
+import { allRows, isProvablyDead, loadStream, type PayloadCodec, Payloads } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
@@ -24,14 +24,15 @@ const MERGE_NOTES_SHOWN = 10;
 
 interface StatusOptions {
   readonly namespace?: string;
+  readonly codecs?: readonly PayloadCodec[];
   readonly goal?: string | undefined;
   readonly now: number;
   readonly notTakenIn?: readonly string[];
 }
 
 export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
-  const { namespace = "default", now, notTakenIn = [] } = options;
-  const source = { store, namespace };
+  const { namespace = "default", codecs = [], now, notTakenIn = [] } = options;
+  const source = { store, namespace, codecs };
   const all = await goalRows(source);
   const isWanted = ({ stream, facets }: StreamRow): boolean =>
     options.goal === undefined ? facets.status !== "done" : streamId(stream).startsWith(options.goal);
@@ -67,7 +68,11 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
   };
 }
 
-async function goalStatus(source: Source, row: StreamRow, now: number): Promise<GoalStatus> {
+interface GoalSource extends Source {
+  readonly codecs: readonly PayloadCodec[];
+}
+
+async function goalStatus(source: GoalSource, row: StreamRow, now: number): Promise<GoalStatus> {
   const { stream, facets } = row;
   const rows = await itemRows(source, { stream, kind: "task" });
   const count = (...statuses: string[]): number =>
@@ -102,7 +107,7 @@ function itemRows(
 }
 
 /** Finds who works on each task: the holder of its lease, else the claim in the goal's state. */
-async function workingOn(source: Source, stream: string, tasks: readonly ItemRow[]): Promise<Working[]> {
+async function workingOn(source: GoalSource, stream: string, tasks: readonly ItemRow[]): Promise<Working[]> {
   const prefix = `${stream}/`;
   const holders = async (ids: readonly string[]): Promise<(id: string) => string | null> => {
     const names = ids.map((id) => prefix + id);
@@ -129,9 +134,9 @@ async function workingOn(source: Source, stream: string, tasks: readonly ItemRow
 }
 
 /** Null if the goal is encrypted or of a later release: then only lists can be shown. */
-async function foldGoal(source: Source, stream: string): Promise<GoalState | null> {
+async function foldGoal({ codecs, ...source }: GoalSource, stream: string): Promise<GoalState | null> {
   try {
-    return (await loadStream({ ...source, payloads: new Payloads([]) }, goalFold, stream)).state;
+    return (await loadStream({ ...source, payloads: new Payloads(codecs) }, goalFold, stream)).state;
   } catch (error) {
     if (!isHoldfastError(error) || error.code.startsWith("STORE_")) throw error;
     return null;

@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync } from "node
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
+import type { PruneReport } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import { SESSION_STATUSES } from "../model/session/index.ts";
@@ -19,7 +20,7 @@ import { readSeal, sealWarning } from "./moved-store.ts";
 import { definedFields, mutation, query } from "./operation.ts";
 import { openCallRows, readStatus } from "./status.ts";
 import { status } from "./status-view.ts";
-import { isRemote, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
+import { isRemote, openOptionsOf, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
 import { unparsedEdits } from "./unmerged-changes.ts";
 
 const text = z.string();
@@ -36,6 +37,11 @@ export async function pruneEndedSessions(holdfast: Holdfast, retainMs: number): 
   return gone;
 }
 
+/** The configured time that ended sessions are kept, in milliseconds. */
+export function retentionOf({ place }: Context): number | undefined {
+  return place.config.retention as number | undefined;
+}
+
 export const superviseOperations = [
   mutation("supervise", "Clean up once: mark crashed sessions, release stuck tasks, list open calls", {
     who: "person",
@@ -50,7 +56,7 @@ export const superviseOperations = [
       errors: z.array(z.strictObject({ doing: text, error: text })),
       removed: z.array(text),
     }),
-    async run(context, { staleAfterMs, retainMs }) {
+    async run(context, { staleAfterMs, retainMs = retentionOf(context) }) {
       const holdfast = await context.holdfast();
       const { journal } = holdfast;
       const name = context.by.name;
@@ -173,15 +179,40 @@ function examineNode(): Finding {
   return bad("node", process.version, `Use Node ${OLDEST_NODE.join(".")} or later.`);
 }
 
+type PruneCondition = Omit<Parameters<Holdfast["sessions"]["prune"]>[0], "dryRun">;
+
+/** Without a condition, the configured retention is one: sessions that ended longer ago. */
+function conditions(context: Context, typed: z.input<typeof pruneFields>): PruneCondition[] {
+  const given = definedFields(typed) as PruneCondition;
+  const retentionMs = retentionOf(context);
+  if (Object.keys(given).length > 0 || retentionMs === undefined) return [given];
+  return ENDED.map((status) => ({ status, olderThanMs: retentionMs }));
+}
+
+async function pruneAll(holdfast: Holdfast, each: readonly PruneCondition[], dryRun: boolean) {
+  const reports: PruneReport[] = [];
+  for (const condition of each) reports.push(await holdfast.sessions.prune({ ...condition, dryRun }));
+  return {
+    removed: reports.flatMap(({ removed }) => removed),
+    hidden: reports.flatMap(({ hidden }) => hidden),
+    spared: reports.flatMap(({ spared }) => spared),
+  };
+}
+
+const pruneFields = z.strictObject({
+  olderThanMs: z.int().positive().optional(),
+  status: z.enum(SESSION_STATUSES).optional(),
+  keep: z.int().nonnegative().optional(),
+});
+
 export const storeOperations = [
   query("status", "Show what needs a person, the state of goals and sessions, and what to type next", {
     input: z.strictObject({ goal: text.optional() }),
     result: status,
     async run(context, { goal }) {
       const { journal } = await context.current();
-      const { namespace } = journal;
-      const { notTakenIn } = context;
-      return readStatus(journal.store, { namespace, goal, now: context.now(), notTakenIn });
+      const { notTakenIn, place } = context;
+      return readStatus(journal.store, { ...openOptionsOf(place), goal, now: context.now(), notTakenIn });
     },
   }),
   mutation("migrate", "Migrate the store and the goals' files to the format of this release", {
@@ -240,12 +271,7 @@ export const storeOperations = [
   }),
   mutation("prune", "Remove old sessions, except those with open calls or a holder", {
     who: "person",
-    input: z.strictObject({
-      olderThanMs: z.int().positive().optional(),
-      status: z.enum(SESSION_STATUSES).optional(),
-      keep: z.int().nonnegative().optional(),
-      dryRun: z.boolean().optional(),
-    }),
+    input: pruneFields.extend({ dryRun: z.boolean().optional() }),
     result: z.strictObject({
       dryRun: z.boolean(),
       removed: z.array(text),
@@ -255,7 +281,7 @@ export const storeOperations = [
     }),
     async run(context, { dryRun = false, ...what }) {
       const holdfast = await context.holdfast();
-      const { removed, hidden, spared } = await holdfast.sessions.prune({ ...definedFields(what), dryRun });
+      const { removed, hidden, spared } = await pruneAll(holdfast, conditions(context, what), dryRun);
       const artifacts = dryRun ? 0 : await holdfast.collectArtifacts();
       return { dryRun, removed: [...removed], hidden: [...hidden], spared: [...spared], artifacts };
     },

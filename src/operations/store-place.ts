@@ -1,14 +1,18 @@
 /**
- * Finds the store without opening or creating it: the one that `--store` or HOLDFAST_STORE names, else the
- * one in the project's `.holdfast/` (`project-place.ts`).
+ * Finds the store without opening or creating it: the one that `--store` or HOLDFAST_STORE names, else that
+ * of the configuration file, else the one in the project's `.holdfast/` (`project-place.ts`).
  */
 
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { HoldfastConfig } from "../config/index.ts";
+import type { PayloadCodec } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
+import { checkId } from "../model/names.ts";
 import { type ProjectPlace, projectPlace } from "../project-place.ts";
 
 export const PLANNING = ".planning";
+export const DEFAULT_NAMESPACE = "default";
 
 export interface StorePlace extends ProjectPlace {
   /** For `open`; undefined lets `open` create a store in the default place. */
@@ -19,13 +23,57 @@ export interface StorePlace extends ProjectPlace {
   readonly exists: boolean;
   readonly isUnreadable: boolean;
   readonly emptyFile: string | null;
+  readonly namespace: string;
+  /** An option or a variable names another store or namespace: `.planning/` does not belong to it. */
+  readonly isNamed: boolean;
+  readonly config: HoldfastConfig;
 }
 
-export function findStore(address: string | undefined, from: string): StorePlace {
-  const { root, home } = projectPlace(from);
-  if (address !== undefined && address !== "") return { ...namedStore(address, from), root, home };
+/** The typed options that choose a store. Variables count where an option is not typed. */
+export interface StoreOptions {
+  readonly store?: string | undefined;
+  readonly namespace?: string | undefined;
+}
+
+/** Reads the configuration file, and finds the store by options, variables, that file and the default. */
+export async function locateStore(typed: StoreOptions, from: string): Promise<StorePlace> {
+  const { configFile } = projectPlace(from);
+  const config = configFile === null ? {} : await readProjectConfig(from);
+  const { HOLDFAST_STORE, HOLDFAST_NAMESPACE } = process.env;
+  const namespace = typed.namespace || HOLDFAST_NAMESPACE || undefined;
+  return findStore(typed.store || HOLDFAST_STORE, from, config, namespace);
+}
+
+/** Loaded on demand: most projects have no such file, and hooks must start fast. */
+async function readProjectConfig(from: string): Promise<HoldfastConfig> {
+  const { readConfig } = await import("../config/index.ts");
+  return readConfig(projectPlace(from));
+}
+
+export function findStore(
+  address: string | undefined,
+  from: string,
+  config: HoldfastConfig = {},
+  typedNamespace?: string,
+): StorePlace {
+  const project = projectPlace(from);
+  const own = config.namespace ?? DEFAULT_NAMESPACE;
+  const namespace = checkId(typedNamespace ?? own, "namespace");
+  const isStoreNamed = address !== undefined && address !== "";
+  const about = { ...project, namespace, isNamed: isStoreNamed || namespace !== own, config };
+  const chosen = isStoreNamed ? address : config.store;
+  if (chosen !== undefined) return { ...about, ...namedStore(chosen, from) };
+  const { home } = project;
   const found = storeIn(home);
-  return { address: found.exists ? home : undefined, label: home, ...found, root, home };
+  return { ...about, address: found.exists ? home : undefined, label: home, ...found };
+}
+
+/** The options of `open` and of a journal that follow from the place. */
+export function openOptionsOf({ namespace, config: { codecs } }: StorePlace): {
+  readonly namespace: string;
+  readonly codecs?: readonly PayloadCodec[];
+} {
+  return { namespace, ...(codecs && { codecs }) };
 }
 
 /** Creates the store of a fresh clone from its event files. False if there are none or a store is named. */
@@ -34,12 +82,12 @@ export async function restoreFromRepository(
   options: { readonly warn?: (error: unknown) => void } = {},
 ): Promise<boolean> {
   const folder = join(place.root, PLANNING);
-  const { exists, isUnreadable, emptyFile, address } = place;
-  if (exists || isUnreadable || emptyFile !== null || address !== undefined) return false;
+  const { exists, isUnreadable, emptyFile, isNamed } = place;
+  if (exists || isUnreadable || emptyFile !== null || isNamed) return false;
   if (!existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
   const { mergeEventFolder } = await import("../projections/index.ts");
-  const holdfast = await open(place.home, options);
+  const holdfast = await open(place.address ?? place.home, { ...options, ...openOptionsOf(place) });
   try {
     // The next merge of the command reports files that cannot be read, so this one stays silent.
     await mergeEventFolder(holdfast.journal, folder, undefined, () => undefined);

@@ -11,6 +11,7 @@ import { sessionOperations } from "./session-operations.ts";
 import { initOperations, schemaOperations } from "./setup-operations.ts";
 import { storeOperations, superviseOperations } from "./store-operations.ts";
 import { taskOperations } from "./task-operations.ts";
+import { trustOperations } from "./trust-operations.ts";
 
 const ROWS = [
   ...storeOperations,
@@ -24,6 +25,7 @@ const ROWS = [
   ...movingOperations,
   ...superviseOperations,
   ...schemaOperations,
+  ...trustOperations,
 ];
 
 type Row = (typeof ROWS)[number];

@@ -12,16 +12,14 @@ import { unseenEventFiles } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Holdfast } from "../open.ts";
 import type { Store } from "../store.ts";
-import { PLANNING, type StorePlace } from "./store-place.ts";
-
-const NAMESPACE = "default";
+import { openOptionsOf, PLANNING, type StorePlace } from "./store-place.ts";
 
 const folderOf = ({ root }: StorePlace): string => join(root, PLANNING);
 
 /** True also for a folder that cannot be read: the attempt to merge it reports why. */
 export async function hasUnmergedEvents(place: StorePlace, store: Store): Promise<boolean> {
   try {
-    return (await unseenEventFiles({ store, namespace: NAMESPACE }, folderOf(place))).length > 0;
+    return (await unseenEventFiles({ store, namespace: place.namespace }, folderOf(place))).length > 0;
   } catch (error) {
     if (isHoldfastError(error, "STORE_IO")) return true;
     throw error;
@@ -74,7 +72,7 @@ export async function openAndMergeEvents(
   warn?: (error: unknown) => void,
 ): Promise<readonly string[]> {
   const { open } = await import("../open.ts");
-  const holdfast = await open(place.address, warn ? { warn } : {});
+  const holdfast = await open(place.address ?? {}, { ...openOptionsOf(place), ...(warn && { warn }) });
   try {
     return (await mergeNewEvents(place, holdfast)).problems;
   } finally {

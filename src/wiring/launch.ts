@@ -76,7 +76,7 @@ function isOfProject(root: string, self: string): boolean {
 
 export const ON_A_STORE = [
   "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget",
-  "remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise",
+  "remember|blockers|move|resume|handoff|calls|resolve|init|trust|check|rebuild|migrate|prune|supervise",
   "export|import",
 ].join("|");
 

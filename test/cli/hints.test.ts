@@ -43,7 +43,7 @@ test("a count of one is singular", async () => {
 test("an agent is asked for the field `goal`, not for an option", async () => {
   await runInside(line.project, ["goal", "new", "h", "Another"]);
   const by = { name: "bob", role: "worker" } as const;
-  const context = new Context({ cwd: line.project, by, caller: "agent" });
+  const context = await Context.of({ cwd: line.project, by, caller: "agent" });
   const next = OPERATIONS.get("next");
   if (!next) throw new Error("there is no next");
   const refused = perform(next, context, {}).catch((error: unknown) => error);

@@ -15,6 +15,7 @@ let line: CommandLine;
 beforeAll(async () => {
   line = await CommandLine.build();
   writeFileSync(join(line.project, "users.sql"), "create table users ()");
+  writeFileSync(join(line.project, "holdfast.config.json"), "{}");
 });
 afterAll(() => line.remove());
 
@@ -27,6 +28,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["init", "--remove", "--agent", "gemini"],
   ["status"],
   ["doctor"],
+  ["trust", "--remove"],
   ["migrate", "--dry-run"],
   ["schema", "new", "billing", "--folder", "memory", "--state", "tier:free|paid", "amount:number"],
   ["goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API", "--ttl", "10d"],

@@ -82,7 +82,7 @@ describe("empty text", () => {
     ["fact", { goal: "n1", key: "k", value: " ", source: " " }, "source"],
   ] as const)("%s rejects %j", async (name, input, field) => {
     const by = { name: "me", role: "human" } as const;
-    const context = new Context({ cwd: line.project, by, caller: "person" });
+    const context = await Context.of({ cwd: line.project, by, caller: "person" });
     const operation = OPERATIONS.get(name);
     if (!operation) throw new Error(name);
     const refused = await perform(operation, context, input).catch((error: unknown) => error);

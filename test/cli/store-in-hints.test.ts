@@ -38,7 +38,7 @@ test("a command in a hint works as printed, and names no store if none was given
 
 test("every command with a store option is recognised, and prose stays unchanged", async () => {
   const listeners = process.stdout.listeners("error");
-  await openScreen("my store");
+  await openScreen({ store: "my store" });
   for (const each of process.stdout.listeners("error")) {
     if (!listeners.includes(each)) process.stdout.off("error", each as () => void);
   }

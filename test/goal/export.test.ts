@@ -31,9 +31,9 @@ test("streams that change during the listing are exported, and so are parents of
   await holdfast.sessions.fork("eldest", "fork");
   await say("next-eldest");
   for (let index = 0; index < SESSIONS; index++) await say(`session-${index}`);
-  const context = new Context({
+  const context = await Context.of({
     cwd: folder,
-    address: join(folder, "store.db"),
+    store: join(folder, "store.db"),
     by: { name: "ann", role: "human" },
     caller: "person",
   });

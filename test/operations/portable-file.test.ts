@@ -22,9 +22,9 @@ async function act(name: "export" | "import", store: string, file = "all.hf"): P
   const operation = OPERATIONS.get(name);
   if (!operation) throw new Error(`there is no ${name}`);
   const address = join(folder, store);
-  const context = new Context({
+  const context = await Context.of({
     cwd: folder,
-    address,
+    store: address,
     by: { name: "ann", role: "human" },
     caller: "person",
   });

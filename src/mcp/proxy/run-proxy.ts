@@ -20,6 +20,7 @@ export interface RunProxyOptions {
   readonly config?: string | undefined;
   readonly session?: string | undefined;
   readonly store?: string | undefined;
+  readonly namespace?: string | undefined;
   readonly by: string;
   readonly input?: Readable;
   readonly output?: Writable;
@@ -43,8 +44,9 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   try {
     const config =
       options.config === undefined ? new ProxyConfig(undefined, new Map()) : readProxyConfig(options.config);
-    const context = new Context({
-      address: options.store,
+    const context = await Context.of({
+      store: options.store,
+      namespace: options.namespace,
       by: { name: options.by, role: "worker" },
       caller: "agent",
       warn: (error) => log(noteOf(error)),

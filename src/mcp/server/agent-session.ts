@@ -17,6 +17,7 @@ import { noteOf } from "../note.ts";
 
 export interface ServerOptions {
   readonly store: string | undefined;
+  readonly namespace: string | undefined;
   readonly goal: string | undefined;
   readonly by: string | undefined;
   readonly role: GoalRole;
@@ -115,9 +116,9 @@ export class AgentSession {
   }
 
   private async openAnew(): Promise<Context> {
-    const { store, goal } = this.options;
+    const { store, namespace, goal } = this.options;
     await this.closing;
-    const context = new Context({ address: store, goal, by: this.by, caller: "agent", warn });
+    const context = await Context.of({ store, namespace, goal, by: this.by, caller: "agent", warn });
     await context.holdfast();
     this.context = context;
     return context;

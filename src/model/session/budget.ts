@@ -152,3 +152,17 @@ export function budgetFacet(budget: Budget): string | null {
   }
   return Object.keys(rows).length === 0 ? null : JSON.stringify(rows);
 }
+
+/** US dollars per million tokens. Default for `cacheRead` and `cacheWrite`: the price of `input`. */
+export interface Price {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead?: number;
+  readonly cacheWrite?: number;
+}
+
+/**
+ * Prices by model id. A key also matches dated models that begin with it; the longest match counts.
+ * @example { "claude-sonnet": { input: 3, output: 15 }, "gpt-5": { input: 1.25, output: 10 } }
+ */
+export type PriceTable = Readonly<Record<string, Price>>;

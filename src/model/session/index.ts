@@ -1,6 +1,6 @@
 /** Sessions: messages, calls, budgets, plans, and the fold that makes a state of their events. */
 
-export type { Amounts, Budget } from "./budget.ts";
+export type { Amounts, Budget, Price, PriceTable } from "./budget.ts";
 export {
   addAmounts,
   BUDGET_UNITS,
