@@ -229,7 +229,8 @@ export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"res
   return `${call} ${what}; ${then}\n${isNull ? "no result was recorded: the agent gets null\n" : ""}`;
 }
 
-export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">, { paint }: Screen): string {
+export function checkPage(found: ResultOf<"check">, { paint }: Screen): string {
+  const { ok, problems, files, strays, notTakenIn } = found;
   const changed = files.filter(({ verdict }) => verdict !== "OK");
   return linesOf([
     ...problems.map(({ invariant, where, what }) => `${paint.red("!")} ${invariant} ${where}: ${what}`),
@@ -237,6 +238,7 @@ export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">
       const state = `${statusWord(verdict, paint)}${why ? ` (${why})` : ""}`;
       return `${paint.yellow("!")} ${path} ${state}, recorded by ${goal}`;
     }),
+    ...strays.map((each) => `${paint.yellow("!")} ${each}`),
     ...notTakenIn.map((each) => `${paint.yellow("!")} not merged: ${each}`),
     ok ? paint.green(`ok, ${plural(files.length, "recorded file")} unchanged`) : "",
   ]);

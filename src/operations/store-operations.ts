@@ -6,6 +6,7 @@ import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
 import type { PruneReport } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
+import type { GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
 import { SESSION_STATUSES } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
@@ -142,6 +143,11 @@ function examineEdits({ place, isStoreNamed }: Context): Finding[] {
   return lines.map((each) => bad("edits", `not merged: ${each}`, hint));
 }
 
+async function strayRecords({ place }: Context, state: GoalState): Promise<string[]> {
+  const { describeStrays } = await import("../projections/index.ts");
+  return (await describeStrays(join(place.root, PLANNING), state)).map((each) => `${PLANNING}/${each}`);
+}
+
 /** Opening migrates; opening read-only cannot, and is refused. */
 async function isOldFormat(address: string | undefined): Promise<boolean> {
   try {
@@ -237,6 +243,8 @@ export const storeOperations = [
       ok: z.boolean(),
       problems: z.array(z.strictObject({ invariant: text, where: text, what: text })),
       files: z.array(fileCheck.extend({ goal: text })),
+      /** Record files in `.planning/` that are no record of the goal: stale, or garbled by a merge. */
+      strays: z.array(text),
       /** Edits of `.planning/` that could not be parsed. They are no damage, so `ok` ignores them. */
       notTakenIn: z.array(text),
     }),
@@ -245,15 +253,18 @@ export const storeOperations = [
       const only = named === undefined ? null : await context.goalId(named);
       const problems = (await holdfast.check()).map((each) => ({ ...each }));
       const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
+      const strays: string[] = [];
       for (const { stream } of await goalRows(holdfast.journal)) {
         const id = streamId(stream);
         if (only !== null && id !== only) continue;
         const { state } = await holdfast.goal(id, { stale: "use" });
         const report = await checkFiles(context.place.root, state.files.values());
         files.push(...report.files.map(({ path, verdict, why }) => ({ goal: id, path, verdict, why })));
+        if (!context.isStoreNamed) strays.push(...(await strayRecords(context, state)));
       }
-      const ok = problems.length === 0 && files.every(({ verdict }) => verdict === "OK");
-      return { ok, problems, files, notTakenIn: context.isStoreNamed ? [] : unparsedEdits(context.place) };
+      const notTakenIn = context.isStoreNamed ? [] : unparsedEdits(context.place);
+      const ok = problems.length + strays.length === 0 && files.every(({ verdict }) => verdict === "OK");
+      return { ok, problems, files, strays, notTakenIn };
     },
   }),
   query("doctor", "Find out why something does not work: Node, the folder, the store", {

@@ -26,7 +26,7 @@
  */
 
 import { lstatSync } from "node:fs";
-import { mkdir, readdir, realpath, rm } from "node:fs/promises";
+import { mkdir, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Goal, goalCore, type MergeReport } from "../goal/index.ts";
@@ -51,9 +51,9 @@ import { applyForeignEdits, type EditReport, type ForeignFile, removeBackup } fr
 import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
 import { type RenderedFile, Renderer, refuseBadRows, renderedPaths, STATE_PAGE } from "./render.ts";
 import { readSeal } from "./seal.ts";
+import { findStrays, RECORD_FOLDERS, removeStrays } from "./stray-records.ts";
 
-const RECORDS = ["decisions", "blockers", "sessions"] as const;
-const FOLDERS = ["", ...RECORDS, EVENTS] as const;
+const FOLDERS = ["", ...RECORD_FOLDERS, EVENTS] as const;
 const MERGER: Actor = { name: "holdfast", role: "supervisor" };
 const ROUNDS = 20;
 const ATTEMPTS = 3;
@@ -230,7 +230,7 @@ export class FolderWriter {
       await this.placeEvents(lease);
       const written = await this.write(lease, looked);
       if (written === null) continue;
-      if (merged || !this.isSwept) await this.removeOrphans(rendering.files, seq);
+      if (merged || !this.isSwept) await this.removeStrays();
       await this.events.tidy(this.goal, () => this.isStillOurs(lease));
       for (const { left, beside } of edits) if (left.length === 0) await removeBackup(this.folder, beside);
       const reported = edits.map((edit) => (edit.left.length === 0 ? { ...edit, beside: null } : edit));
@@ -296,10 +296,10 @@ export class FolderWriter {
     }
   }
 
-  private async shown(path: string = STATE_PAGE): Promise<{ goal: string; revision: number } | null> {
+  private async shown(): Promise<{ goal: string; revision: number } | null> {
     try {
       const { isIntact, goal, revision } = readSeal(
-        (await readBounded(join(this.folder, path), 1024 * 1024)) ?? "",
+        (await readBounded(join(this.folder, STATE_PAGE), 1024 * 1024)) ?? "",
       );
       return isIntact && goal !== null && revision !== null ? { goal, revision } : null;
     } catch (error) {
@@ -309,22 +309,10 @@ export class FolderWriter {
     }
   }
 
-  /** Removes our own renderings of records that a merge has renumbered. */
-  private async removeOrphans(files: readonly RenderedFile[], seq: number): Promise<void> {
-    const wanted = new Set(files.map(({ path }) => path));
-    for (const folder of RECORDS) {
-      const names = (await readdir(join(this.folder, folder))).filter((name) => name.endsWith(".md"));
-      for (const path of names.map((name) => `${folder}/${name}`).filter((each) => !wanted.has(each))) {
-        if (await this.isOwnRendering(path, seq)) await rm(join(this.folder, path), { force: true });
-      }
-    }
+  private async removeStrays(): Promise<void> {
+    const strays = await findStrays(this.folder, this.goal.state, this.scan.mayReplace);
+    await removeStrays(this.folder, strays);
     this.isSwept = true;
-  }
-
-  private async isOwnRendering(path: string, seq: number): Promise<boolean> {
-    const found = await this.shown(path);
-    if (found === null) return false;
-    return found.goal === this.goal.id ? found.revision <= seq : this.scan.mayReplace(found.goal);
   }
 
   private async prepareFolders(): Promise<void> {

@@ -12,3 +12,4 @@ export { editNotes, followGoal, GoalFolder, keepEvents, projectGoal } from "./pr
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
 export { readSeal } from "./seal.ts";
+export { describeStrays } from "./stray-records.ts";

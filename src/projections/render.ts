@@ -4,14 +4,7 @@ import { type GoalState, type Survey, surveyGoal } from "../model/goal/index.ts"
 import { problemIn, schemaRefused } from "../state-files/index.ts";
 import { agentStateRows, boardRevision, renderAgentState, TaskBoardText } from "./json-files.ts";
 import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
-import {
-  blockerPath,
-  decisionPath,
-  renderBlocker,
-  renderDecision,
-  renderSession,
-  sessionPath,
-} from "./record-files.ts";
+import { recordPaths, renderBlocker, renderDecision, renderSession } from "./record-files.ts";
 import type { SealedText } from "./seal.ts";
 import { renderStatePage, summaryOf } from "./state-page.ts";
 
@@ -33,14 +26,7 @@ export interface Rendering {
 }
 
 export function renderedPaths(state: GoalState): string[] {
-  return [
-    ...[...state.decisions.values()].map(decisionPath),
-    ...[...state.blockers.values()].map(blockerPath),
-    ...[...state.history.values()].map(sessionPath),
-    TASK_BOARD,
-    AGENT_STATE,
-    STATE_PAGE,
-  ];
+  return [...recordPaths(state).values(), TASK_BOARD, AGENT_STATE, STATE_PAGE];
 }
 
 export class Renderer {
@@ -51,10 +37,11 @@ export class Renderer {
   render(state: GoalState, seq: number): Rendering {
     const survey = surveyGoal(state);
     const rows = agentStateRows(state, survey);
+    const paths = recordPaths(state);
     const files = [
-      ...this.each(state.decisions.values(), decisionPath, (row) => renderDecision(state.id, row)),
-      ...this.each(state.blockers.values(), blockerPath, (row) => renderBlocker(state.id, row)),
-      ...this.each(state.history.values(), sessionPath, (row) => renderSession(state.id, row)),
+      ...this.each(state.decisions.values(), paths, (row) => renderDecision(state.id, row)),
+      ...this.each(state.blockers.values(), paths, (row) => renderBlocker(state.id, row)),
+      ...this.each(state.history.values(), paths, (row) => renderSession(state.id, row)),
       this.renderBoard(state, survey),
       { path: AGENT_STATE, ...renderAgentState(state, seq, rows) },
       { path: STATE_PAGE, ...renderStatePage(summaryOf(state, survey), seq) },
@@ -75,13 +62,14 @@ export class Renderer {
 
   private *each<Row extends object>(
     rows: Iterable<Row>,
-    path: (row: Row) => string,
+    paths: ReadonlyMap<object, string>,
     render: (row: Row) => SealedText,
   ): Generator<RenderedFile> {
     for (const row of rows) {
+      const path = paths.get(row) as string;
       let file = this.records.get(row);
-      if (!file) {
-        file = { path: path(row), ...render(row) };
+      if (file?.path !== path) {
+        file = { path, ...render(row) };
         this.records.set(row, file);
       }
       yield file;

@@ -143,13 +143,17 @@ const WEIGHTS: Partial<Record<keyof typeof STEPS, number>> = {
   describe: 1,
 };
 
-export function anySteps(text: fc.Arbitrary<string>, maxLength: number): fc.Arbitrary<Step[]> {
+export function anySteps(
+  text: fc.Arbitrary<string>,
+  maxLength: number,
+  minLength = 20,
+): fc.Arbitrary<Step[]> {
   const names = Object.keys(STEPS) as (keyof typeof STEPS)[];
   const what = fc.oneof(
     ...names.map((name) => ({ weight: WEIGHTS[name] ?? 2, arbitrary: fc.constant(name) })),
   );
   const number = fc.nat({ max: 10_000 });
-  return fc.array(fc.record({ what, a: number, b: number, text }), { minLength: 20, maxLength, size: "max" });
+  return fc.array(fc.record({ what, a: number, b: number, text }), { minLength, maxLength, size: "max" });
 }
 
 /** Initial content, so that the first steps are not spent on an empty goal. */

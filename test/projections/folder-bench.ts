@@ -61,8 +61,17 @@ export class FolderBench {
     return opened;
   }
 
+  /** `decisions/jwt.md` stands for the first `decisions/jwt-3f9ac1d2.md`, by its number. */
   path(file: string): string {
-    return join(this.root, ".planning", file);
+    const planning = join(this.root, ".planning");
+    const [, folder = "", slug = ""] = /^(decisions|blockers)\/([^/]+)\.md$/.exec(file) ?? [];
+    if (folder === "" || existsSync(join(planning, file))) return join(planning, file);
+    const number = (path: string) => /^id: (.*)$/m.exec(readFileSync(path, "utf8"))?.[1] ?? "";
+    const [first] = readdirSync(join(planning, folder))
+      .filter((name) => name.startsWith(`${slug}-`) && /^[0-9a-z]{8}\.md$/.test(name.slice(slug.length + 1)))
+      .map((name) => join(planning, folder, name))
+      .sort((a, b) => number(a).localeCompare(number(b)));
+    return first ?? join(planning, file);
   }
 
   read(file = "STATE.md"): string {

@@ -137,12 +137,9 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     });
     await bench.goal.block({ description: "no keys", affects: ["T-003"] });
     await bench.goal.startSession({ session: "mon" });
-    bench.edit("decisions/D-001-jwt-library.md", "jose", "paseto");
-    bench.edit("blockers/B-001-no-keys.md", "status: active", "status: resolved");
-    bench.save(
-      "blockers/B-001-no-keys.md",
-      `${bench.read("blockers/B-001-no-keys.md")}\n## Resolution\n\nthey came\n`,
-    );
+    bench.edit("decisions/jwt-library.md", "jose", "paseto");
+    bench.edit("blockers/no-keys.md", "status: active", "status: resolved");
+    bench.save("blockers/no-keys.md", `${bench.read("blockers/no-keys.md")}\n## Resolution\n\nthey came\n`);
     bench.save("sessions/mon.md", `${bench.read("sessions/mon.md")}\n## Note 1\n\nslow disk\n`);
     expect(await taken()).toEqual([
       "D-001 superseded by what was written into its file",
@@ -154,7 +151,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(state.decisions.get("D-002")).toMatchObject({ decision: "paseto", supersedes: "D-001", by: ANN });
     expect(state.blockers.get("B-001")).toMatchObject({ status: "resolved", resolution: "they came" });
     expect(state.history.get("mon")?.notes).toEqual(["slow disk"]);
-    expect(bench.read("decisions/D-001-jwt-library.md")).toContain("superseded_by: D-002");
+    expect(bench.read("decisions/jwt-library.md")).toContain("superseded_by: D-002");
   });
 
   inTurn(
@@ -233,7 +230,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     });
     bench.edit("STATE.md", "status: active", "status: done");
     bench.edit("STATE.md", "> Ship", "a line of mine\n\n> Ship");
-    bench.edit("decisions/D-001-jwt-library.md", "# D-001", "# Renamed");
+    bench.edit("decisions/jwt-library.md", "# D-001", "# Renamed");
     expect(await taken()).toEqual([
       "LEFT D-001: section top",
       'LEFT section "frontmatter" cannot be changed here',

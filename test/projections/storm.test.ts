@@ -1,0 +1,90 @@
+// Clones that work on one goal and merge each other in random order. The full storm: npm run storm.
+
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { describeStrays, projectGoal } from "../../src/projections/index.ts";
+import { quickFolder } from "../quick-folder.ts";
+import { Copy, WallClock } from "./copies.ts";
+import { Clone, storm } from "./storm.ts";
+
+const SMALL = { clones: 3, operations: 12, seed: 42, skewMs: 40 * 3_600_000 };
+
+test("a storm of three clones: no conflict, no lost record, equal files", async () => {
+  const report = await storm(SMALL);
+  expect(report.broken).toEqual([]);
+  expect(report.renumbered).toBeGreaterThan(0);
+  expect(report.merges).toBeGreaterThan(12);
+}, 120_000);
+
+const about = (text: string) =>
+  ({ type: "constraint", context: `what ${text} is about`, decision: text, reason: text }) as const;
+
+test("a decision that two clones number differently keeps its file, and git merges it", async () => {
+  const root = mkdtempSync(join(quickFolder(), "holdfast-names-"));
+  const clones = ["a", "b", "c"].map((name) => new Clone(join(root, name)));
+  const [a, b, c] = clones as [Clone, Clone, Clone];
+  const clock = new WallClock();
+  try {
+    mkdirSync(a.root);
+    a.git("init", "-q", "-b", "main");
+    await a.work(clock.now, true);
+    await a.commit();
+    for (const other of [b, c]) {
+      mkdirSync(other.root);
+      a.git("clone", "-q", a.root, other.root);
+      await other.work(clock.now, false);
+    }
+    await a.goal.decide(about("one"));
+    await c.goal.decide(about("two"));
+    await c.goal.decide(about("three"));
+    await b.goal.decide(about("zed"));
+    await b.commit();
+    const [before] = readdirSync(join(b.root, ".planning/decisions"));
+    for (const each of [a, c]) expect(await each.merge(b)).toBeNull();
+    const numberOf = ({ goal }: Clone) =>
+      [...goal.state.decisions.values()].find(({ decision }) => decision === "zed")?.id;
+    expect(numberOf(a)).not.toBe(numberOf(c));
+    expect(await a.merge(c)).toBeNull();
+    const names = readdirSync(join(a.root, ".planning/decisions"));
+    expect(names).toHaveLength(4);
+    expect(names).toContain(before);
+  } finally {
+    for (const clone of clones) await clone.close();
+    rmSync(root, { recursive: true, force: true });
+  }
+}, 60_000);
+
+const copies: Copy[] = [];
+afterEach(async () => {
+  for (const copy of copies.splice(0)) await copy.dispose();
+});
+
+test("sealed files that are no record are removed or set aside, and `check` names the rest", async () => {
+  const copy = await Copy.make(new WallClock());
+  copies.push(copy);
+  await copy.goal.decide(about("one"));
+  await copy.folder.sync();
+  const files = copy.files();
+  const [name = ""] = Object.keys(files).filter((each) => each.startsWith("decisions/"));
+  const text = files[name] ?? "";
+  const put = (file: string, content: string) =>
+    writeFileSync(join(copy.root, ".planning/decisions", file), content);
+  put("D-001-old-name.md", text);
+  put("D-002-garbled.md", text.replace(/^(digest: .*)$/m, `$1\ndigest: sha256:${"0".repeat(64)}`));
+  put("notes.md", "# my own notes");
+  const strays = await describeStrays(join(copy.root, ".planning"), copy.goal.state);
+  expect(strays.map((each) => each.split(":")[0])).toEqual([
+    "decisions/D-001-old-name.md",
+    "decisions/D-002-garbled.md",
+  ]);
+  const again = await projectGoal(copy.goal, { auto: false });
+  await again.close();
+  const left = readdirSync(join(copy.root, ".planning/decisions")).sort();
+  expect(left).toEqual([
+    expect.stringMatching(/^D-002-garbled\.md\.unread-[0-9a-f]{12}$/),
+    "notes.md",
+    name.slice("decisions/".length),
+  ]);
+  expect(await describeStrays(join(copy.root, ".planning"), copy.goal.state)).toEqual([]);
+});
