@@ -20,7 +20,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["open-store.ts", "config"],
   ["open.ts"],
   ["operations"],
-  ["mcp", "hooks", "integrations", "testing", "index.ts"],
+  ["mcp", "hooks", "web", "integrations", "testing", "index.ts"],
   ["cli"],
 ];
 

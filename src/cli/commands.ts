@@ -22,14 +22,14 @@ export const GROUPS: Readonly<Record<string, string>> = {
 };
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
-  ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
+  ["At a glance", ["status", "inbox", "watch", "ui", "brief", "next", "doctor"]],
   ["Goals", "goal task decide decisions fact facts forget remember block blockers move".split(" ")],
-  ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
+  ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "ledger", "fleet", "mcp"]],
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
   ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
 ];
 
-const ALONE = ["watch", "completion", "hook", "demo", "torture", "mcp"];
+const ALONE = ["watch", "ui", "completion", "hook", "demo", "torture", "mcp"];
 const EVERYWHERE = ["--json", "--store", "--namespace", "--goal", "--by", "--role", "--help"];
 
 export function completion(shell: string): string {

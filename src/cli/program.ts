@@ -33,6 +33,7 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   for (const command of COMMANDS) addCommand(program, groups, command);
   groups.set("mcp", addMcp(program));
   addWatch(program);
+  addUi(program);
   addSetup(program);
   const second = [...groups.values()].flatMap((group) => group.commands);
   for (const each of [program, ...program.commands, ...second]) behave(each);
@@ -131,6 +132,21 @@ function addSetup(program: Parser): void {
   torture.action(async () => {
     const { torture: kill } = await import("./torture-command.ts");
     await kill(torture.opts<Options>(), torture.processedArgs.flat() as string[]);
+  });
+}
+
+function addUi(program: Parser): void {
+  const parser = program
+    .command("ui")
+    .description("serve a page on this machine: see everything, answer what waits, travel through sessions")
+    .helpGroup(headingOf("ui"))
+    .option("--port <n>", "the port (default 4646, or any that is free)")
+    .option("--open", "open it in the browser")
+    .option("--read-only", "offer no answers");
+  for (const [flags, about] of EVERYWHERE) parser.option(flags, about);
+  parser.action(async () => {
+    const { ui } = await import("./ui-command.ts");
+    await ui(parser.opts<Options>());
   });
 }
 

@@ -2,6 +2,7 @@
 
 import { type Command, command, duration, goalOption, json, type Options, wholeNumber } from "./command.ts";
 import { Misuse } from "./failure.ts";
+import * as history from "./history-pages.ts";
 import { commandToPaste, EXIT, linesOf } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusData, statusPage } from "./status.ts";
@@ -17,9 +18,15 @@ export const storeCommands: readonly Command[] = [
   command("session list", "list sessions, the last changed first", {
     options: [
       ["--status <status>", "only these: running, crashed, idle, active, completed, failed, cancelled"],
+      ["--text <words>", "part of the id, the title or the goal"],
+      ["--tool <tool>", "only sessions that called this tool"],
+      ["--metadata <name=value>", "only sessions with this metadata"],
       ["--limit <n>", "how many (default 50)"],
+      ["--cursor <cursor>", "continue a longer list"],
     ],
-    input: (_, { status, goal, limit }) => ({ status, goal, limit: wholeNumber("--limit", limit) }),
+    input: (_, { status, goal, limit, text, tool, metadata, cursor }) => {
+      return { status, goal, text, tool, metadata, cursor, limit: wholeNumber("--limit", limit) };
+    },
     page: page.sessionListPage,
   }),
   command("session show", "show one session", {
@@ -30,9 +37,32 @@ export const storeCommands: readonly Command[] = [
     args: [SESSION],
     options: [
       ["--after <seq>", "only events after this position"],
+      ["--before <seq>", "only events before this position"],
+      ["--newest", "the newest first"],
+      ["--only <preset>", "effects, failures or people"],
       ["--limit <n>", "at most n lines"],
     ],
     page: page.logPage,
+  }),
+  command("session event", "show one event as it is recorded", {
+    args: [SESSION, ["<seq>", "its position"]],
+    page: history.eventPage,
+  }),
+  command("session timeline", "show who held it and when, and what they did", {
+    args: [SESSION],
+    options: [
+      ["--before <seq>", "only events before this position"],
+      ["--limit <n>", "at most n events (default 2000)"],
+    ],
+    page: history.timelinePage,
+  }),
+  command("session at", "show its transcript at a version", {
+    args: [SESSION, ["<version>", "a version"]],
+    options: [
+      ["--before <n>", "only messages before this index"],
+      ["--limit <n>", "at most n messages (default 50)"],
+    ],
+    page: history.transcriptPage,
   }),
   command("session versions", "list its numbered versions", {
     args: [SESSION],
@@ -64,6 +94,24 @@ export const storeCommands: readonly Command[] = [
     args: [SESSION],
     answersFor: true,
     page: ({ session, status }) => `${session} is ${status}\n`,
+  }),
+  command("inbox", "list everything undecided: calls, approvals, blockers, claims, budgets, crashes", {
+    options: [["--limit <n>", "at most n calls (default 200)"]],
+    page: history.inboxPage,
+  }),
+  command("ledger", "find calls of all sessions by key, argument, tool or id", {
+    args: [["[text]", "part of a key, of the arguments, of the tool or of an id"]],
+    options: [
+      ["--tool <tool>", "only this tool"],
+      ["--status <status>", "only these: issued, unknown, waiting, completed, failed, repeated"],
+      ["--limit <n>", "how many (default 50)"],
+      ["--cursor <cursor>", "continue a longer search"],
+    ],
+    page: history.ledgerPage,
+  }),
+  command("fleet", "show who runs where, spending, latencies, unknown outcomes", {
+    options: [["--hours <n>", "spending of the last hours (default 24)"]],
+    page: history.fleetPage,
   }),
   command("calls", "list calls without an outcome", {
     options: [

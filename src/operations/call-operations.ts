@@ -65,6 +65,15 @@ async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], o
   });
 }
 
+/** The first of all open calls, as a person sees them. */
+export async function openCallViews(
+  holdfast: Holdfast,
+  rows: readonly ItemRow[],
+  limit: number,
+): Promise<z.input<typeof view.openCall>[]> {
+  return withContext(holdfast, await openCalls(holdfast, rows.slice(0, limit)), rows);
+}
+
 async function callId(context: Context, typed: string): Promise<string> {
   const { journal } = await context.holdfast();
   const rows = await openCallRows(journal);
@@ -97,16 +106,7 @@ export const callOperations = [
     }),
     result: z.strictObject({
       waiting: z.int(),
-      calls: z.array(
-        view.call.extend({
-          /** Open calls of several sessions have its id: `resolve` needs the session as well. */
-          shared: z.boolean(),
-          /** For a sub-agent's call: the innermost open calls inside it. */
-          subAgentCalls: z.array(z.strictObject({ session: text, call: text, tool: text })),
-          /** No person is needed: it resumes once those have an outcome and its agent runs again. */
-          goesOnByItself: z.boolean(),
-        }),
-      ),
+      calls: z.array(view.openCall),
     }),
     async run(context, { session: typed, open = false }) {
       const holdfast = await context.holdfast();

@@ -1,7 +1,7 @@
 /** Operations on sessions from outside: list, show, fork, cancel, without taking their lease. */
 
 import * as z from "zod";
-import { allRows } from "../journal/index.ts";
+import { allRows, everyRow } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { isId, streamId, streamName } from "../model/names.ts";
 import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
@@ -9,9 +9,9 @@ import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
 import { type Context, matchId } from "./context.ts";
 import { definedFields, mutation, query } from "./operation.ts";
-import { pickFields, time } from "./record-views.ts";
+import { pickFields } from "./record-views.ts";
 import * as view from "./session-views.ts";
-import { blocksText, logLine } from "./session-views.ts";
+import { blocksText } from "./session-views.ts";
 import { isSubAgent, sessionLeases } from "./status.ts";
 
 const text = z.string();
@@ -63,40 +63,74 @@ async function withHolders({ journal }: Holdfast, sessions: readonly SessionSumm
   });
 }
 
-type Filter = Parameters<Holdfast["sessions"]["list"]>[0];
-type FoundPage = Promise<{ sessions: Found[]; more: boolean }>;
+interface Wanted {
+  readonly status?: (typeof SESSION_STATUSES)[number] | ActiveWord | undefined;
+  readonly goal?: string | undefined;
+  readonly text?: string | undefined;
+  readonly tool?: string | undefined;
+  readonly metadata?: string | undefined;
+}
 
-async function latestSessions(holdfast: Holdfast, filter: Filter, limit: number): FoundPage {
-  const sessions: SessionSummary[] = [];
-  let from = {};
-  for (;;) {
-    const atOnce = Math.min(ROWS_AT_ONCE, limit - sessions.length);
+/** One answer looks at no more sessions than this; its cursor continues the search. */
+const MAX_SEARCHED = 5_000;
+
+/** Sessions that fit, latest change first. Conditions beyond the store's own lists are checked one by one. */
+async function findSessions(holdfast: Holdfast, wanted: Wanted, limit: number, cursor: string | undefined) {
+  const { status, goal, ...rest } = wanted;
+  const isActive = isActiveWord(status);
+  const filter = definedFields({ status: isActive ? ("active" as const) : status, goal });
+  const isPlain = !isActive && Object.values(rest).every((each) => each === undefined);
+  const found: Found[] = [];
+  let from = definedFields({ cursor });
+  for (let searched = 0; ; ) {
+    const atOnce = Math.min(ROWS_AT_ONCE, limit - found.length);
     const page = await holdfast.sessions.list({ ...filter, ...from, limit: atOnce });
-    sessions.push(...page.sessions);
-    const more = page.cursor !== null;
-    if (!more || sessions.length >= limit) return { sessions: await withHolders(holdfast, sessions), more };
+    const rows = await withHolders(holdfast, page.sessions);
+    for (const row of rows) if (isPlain || (await fits(holdfast, row, wanted))) found.push(row);
+    searched += rows.length;
+    const isEnough = found.length >= limit || searched >= MAX_SEARCHED;
+    if (page.cursor === null || isEnough) return { sessions: found, cursor: page.cursor };
     from = { cursor: page.cursor };
   }
 }
 
-async function activeSessions(
-  holdfast: Holdfast,
-  word: ActiveWord,
-  filter: Filter,
-  limit: number,
-): FoundPage {
-  const active = await allRows(async (from) => {
-    const asked = { ...filter, ...from, status: "active", limit: ROWS_AT_ONCE } as const;
-    const { sessions, cursor } = await holdfast.sessions.list(asked);
-    return { rows: sessions, cursor };
-  });
-  const found = (await withHolders(holdfast, active)).filter(({ running, crashed }) => {
-    return word === (running ? "running" : crashed ? "crashed" : "idle");
-  });
-  return { sessions: found.slice(0, limit), more: found.length > limit };
+async function fits(holdfast: Holdfast, found: Found, wanted: Wanted): Promise<boolean> {
+  const { summary, running, crashed } = found;
+  const { status, text: words, tool, metadata } = wanted;
+  if (isActiveWord(status) && status !== (running ? "running" : crashed ? "crashed" : "idle")) return false;
+  if (words !== undefined) {
+    const shown = `${summary.id} ${summary.title ?? ""} ${summary.goal ?? ""}`.toLowerCase();
+    if (!shown.includes(words.toLowerCase())) return false;
+  }
+  const { journal } = holdfast;
+  if (tool !== undefined && !(await hasTool(journal, summary.id, tool))) return false;
+  if (metadata === undefined) return true;
+  const { state } = await journal.load(sessionKind, summary.id);
+  return hasMetadata(state.metadata, metadata);
 }
 
-async function withVersionHint<Result>(id: string, asked: Promise<Result>): Promise<Result> {
+async function hasTool(journal: Holdfast["journal"], id: string, tool: string): Promise<boolean> {
+  const asked = {
+    of: "items",
+    kind: "call",
+    stream: streamName("session", id),
+    limit: ROWS_AT_ONCE,
+  } as const;
+  for await (const { name } of everyRow((from) => journal.list<"items">({ ...asked, ...from })))
+    if (name === tool) return true;
+  return false;
+}
+
+/** `customer=4711` compares one value; `customer` alone asks whether there is one. */
+function hasMetadata(metadata: Readonly<Record<string, unknown>>, asked: string): boolean {
+  const at = asked.indexOf("=");
+  const name = at < 0 ? asked : asked.slice(0, at);
+  if (!Object.hasOwn(metadata, name)) return false;
+  const value = metadata[name];
+  return at < 0 || (typeof value === "string" ? value : JSON.stringify(value)) === asked.slice(at + 1);
+}
+
+export async function withVersionHint<Result>(id: string, asked: Promise<Result>): Promise<Result> {
   return asked.catch((error: unknown) => {
     if (!isHoldfastError(error, "VERSION_NOT_FOUND")) throw error;
     throw new HoldfastError("VERSION_NOT_FOUND", error.message, {
@@ -116,42 +150,49 @@ export const sessionOperations = [
     input: z.strictObject({
       status: z.enum([...SESSION_STATUSES, ...ACTIVE_WORDS]).optional(),
       goal: text.optional(),
+      /** Part of its id, title or goal. */
+      text: text.optional(),
+      /** Only sessions that called this tool. */
+      tool: text.optional(),
+      /** `customer=4711`, or a name alone. */
+      metadata: text.optional(),
       limit: z.int().positive().optional(),
+      cursor: text.optional(),
     }),
-    result: z.strictObject({ sessions: z.array(view.sessionRow), more: z.boolean() }),
-    async run(context, { status, goal, limit = 50 }) {
+    result: z.strictObject({
+      sessions: z.array(view.sessionRow),
+      more: z.boolean(),
+      /** Pass it for the next page; null after the last. */
+      cursor: text.nullable(),
+    }),
+    async run(context, { limit = 50, cursor: from, ...wanted }) {
       const holdfast = await context.holdfast();
-      const found = isActiveWord(status)
-        ? await activeSessions(holdfast, status, definedFields({ goal }), limit)
-        : await latestSessions(holdfast, definedFields({ status, goal }), limit);
-      const rows = found.sessions.map(async ({ summary, ...held }) =>
+      const { sessions, cursor } = await findSessions(holdfast, wanted, limit, from);
+      const rows = sessions.map(async ({ summary, ...held }) =>
         view.sessionRowView(summary, { ...held, parent: await parentOf(holdfast, summary.id) }),
       );
-      return { sessions: await Promise.all(rows), more: found.more };
+      return { sessions: await Promise.all(rows), more: cursor !== null, cursor };
     },
   }),
   query("session show", "Show a session: status, spending, calls, holder", {
-    input: z.strictObject({ session }),
-    result: view.session,
-    async run(context, input) {
-      const { holdfast, id } = await findSession(context, input.session);
-      return view.sessionView(await holdfast.sessions.get(id), await heldBy(holdfast, id));
-    },
-  }),
-  query("session log", "Show a session's events, one line each", {
-    input: z.strictObject({ session, after: z.int().optional(), limit: z.int().positive().optional() }),
-    result: z.strictObject({
-      session: text,
-      lines: z.array(z.strictObject({ seq: z.int(), at: time, type: text, word: text, text })),
+    input: z.strictObject({
+      session,
+      /** Only this many of the latest calls; all of them unless set. */
+      calls: z.int().nonnegative().optional(),
     }),
-    async run(context, { session: typed, after = 0, limit = 100_000 }) {
+    result: view.session,
+    async run(context, { session: typed, calls = Number.MAX_SAFE_INTEGER }) {
       const { holdfast, id } = await findSession(context, typed);
-      const lines = [];
-      for await (const [seq, event] of holdfast.journal.events(streamName("session", id), after)) {
-        lines.push(logLine(seq, event));
-        if (lines.length >= limit) break;
-      }
-      return { session: id, lines };
+      const [detail, { head }] = await Promise.all([
+        holdfast.sessions.get(id),
+        holdfast.journal.row(streamName("session", id)),
+      ]);
+      const latest = calls === 0 ? [] : detail.calls.slice(-calls);
+      const shown = { ...detail, calls: latest };
+      return view.sessionView(shown, await heldBy(holdfast, id), {
+        seq: head.seq,
+        callCount: detail.calls.length,
+      });
     },
   }),
   query("session versions", "List the numbered versions of a session", {

@@ -55,6 +55,7 @@ export const call = z.strictObject({
   /** Why its outcome is unknown, or the reason that a person gave. */
   why: text.nullable(),
   verify: text.nullable(),
+  verifiedAt: time.nullable(),
   error: text.nullable(),
   /** The person who allowed another attempt that is not made yet. */
   grantedBy: text.nullable(),
@@ -65,6 +66,16 @@ export const call = z.strictObject({
   cancelled: z.boolean(),
   /** It waits for approval and has not run: `retry` lets it run, `failed` refuses it. */
   unbegun: z.boolean(),
+});
+
+/** A call without an outcome, with everything that a person must know before resolving it. */
+export const openCall = call.extend({
+  /** Open calls of several sessions have its id: `resolve` needs the session as well. */
+  shared: z.boolean(),
+  /** For a sub-agent's call: the innermost open calls inside it. */
+  subAgentCalls: z.array(z.strictObject({ session: text, call: text, tool: text })),
+  /** No person is needed: it resumes once those have an outcome and its agent runs again. */
+  goesOnByItself: z.boolean(),
 });
 
 export function callView(
@@ -82,6 +93,7 @@ export function callView(
     issuedAt: iso(from.issuedAt),
     settledAt: isoOrNull(from.settledAt),
     verify: verify && [verify.answer, verify.detail].filter(Boolean).join(": "),
+    verifiedAt: isoOrNull(verify?.at ?? null),
     error: from.error?.message ?? null,
     grantedBy: status === "unknown" && from.granted ? from.by : null,
     open: isOpen(status),
@@ -95,11 +107,15 @@ export function callView(
 export const version = z.strictObject({ version: z.int(), seq: z.int(), at: time, label: text.nullable() });
 
 const step = z.strictObject({ id: text, description: text, status: text });
-const holder = z.strictObject({ label: text, host: text, pid: z.int() });
+export const holder = z.strictObject({ label: text, host: text, pid: z.int() });
 
 export const session = sessionRow.extend({
+  /** The position of its last event. */
+  seq: z.int(),
   version: z.int(),
   messages: z.int(),
+  metadata: z.record(text, z.json()),
+  callCount: z.int(),
   calls: z.array(call),
   budget: z.strictObject({ spent: amounts, limit: amounts }),
   plan: z.strictObject({ title: text.nullable(), steps: z.array(step) }).nullable(),
@@ -118,11 +134,17 @@ export interface HeldBy {
   readonly gone: Holder | null;
 }
 
-export function sessionView(from: SessionDetail, { held, gone }: HeldBy): z.input<typeof session> {
+export function sessionView(
+  from: SessionDetail,
+  { held, gone }: HeldBy,
+  more: { readonly seq: number; readonly callCount: number },
+): z.input<typeof session> {
   const { plan, parent, budget } = from;
   const around = { isHeld: held !== null, isCancelled: from.status === "cancelled" };
   return pickFields(session, {
     ...from,
+    ...more,
+    metadata: from.metadata as Record<string, z.core.util.JSONType>,
     ...sessionRowView(from, { running: held !== null, crashed: gone !== null, parent }),
     messages: from.messages.length,
     calls: from.calls.map((each) => callView(from.id, each, around)),
@@ -221,6 +243,12 @@ export function logLine(seq: number, event: Event): LogLine {
   return { seq, at: new Date(event.at).toISOString(), type: event.type, word, text: short(text) };
 }
 
+/** The call that an event is about; null for other events. */
+export function callOf({ type, data }: Event): string | null {
+  const { callId } = data as { callId?: unknown };
+  return type.startsWith("call.") && typeof callId === "string" ? callId : null;
+}
+
 export function blocksText(blocks: readonly Block[]): string {
   return short(
     blocks
@@ -239,7 +267,7 @@ function settled(by: string, person: string | undefined, why: string | undefined
   return `${by === "execute" ? "" : ` by ${person ?? by}`}${why ? ` (${why})` : ""}`;
 }
 
-function resultText(result: { value?: unknown; artifact?: string; bytes?: number }): string {
+export function resultText(result: { value?: unknown; artifact?: string; bytes?: number }): string {
   if (result.artifact !== undefined) return `[${result.bytes} bytes]`;
   return typeof result.value === "string" ? result.value : JSON.stringify(result.value);
 }

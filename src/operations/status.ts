@@ -28,15 +28,17 @@ interface StatusOptions {
   readonly goal?: string | undefined;
   readonly now: number;
   readonly notTakenIn?: readonly string[];
+  /** How many goals the answer has; the rest are counted. */
+  readonly goalsShown?: number;
 }
 
 export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
-  const { namespace = "default", codecs = [], now, notTakenIn = [] } = options;
+  const { namespace = "default", codecs = [], now, notTakenIn = [], goalsShown = GOALS_SHOWN } = options;
   const source = { store, namespace, codecs };
   const all = await goalRows(source);
   const isWanted = ({ stream, facets }: StreamRow): boolean =>
     options.goal === undefined ? facets.status !== "done" : streamId(stream).startsWith(options.goal);
-  const wanted = all.filter(isWanted).slice(0, GOALS_SHOWN);
+  const wanted = all.filter(isWanted).slice(0, goalsShown);
   if (options.goal !== undefined && wanted.length === 0) throw noGoal(options.goal, all);
   const { current: only } = knownGoals(all, null);
   /** A command names its goal unless there is only one. */
@@ -275,7 +277,7 @@ function crashNeeds(crashed: number): Need[] {
 const SESSION_WORKER = "session ";
 
 /** Sessions that supervisors have given up on, by their records of the workers. */
-async function abandonedNeeds(source: Source, now: number): Promise<Need[]> {
+export async function abandonedNeeds(source: Source, now: number): Promise<Need[]> {
   const { store, namespace } = source;
   const list = (filter: { kind: string; status: string }): Promise<StreamRow[]> =>
     allRows((from) => store.list<"streams">({ of: "streams", namespace, limit: 500, ...filter, ...from }));

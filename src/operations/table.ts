@@ -4,6 +4,8 @@ import type * as z from "zod";
 import { callOperations } from "./call-operations.ts";
 import { goalOperations } from "./goal-operations.ts";
 import { handoffOperations } from "./handoff-operations.ts";
+import { historyOperations } from "./history-operations.ts";
+import { inboxOperations } from "./inbox-operations.ts";
 import { movingOperations } from "./moving-operations.ts";
 import { noteOperations } from "./note-operations.ts";
 import type { Operation } from "./operation.ts";
@@ -21,7 +23,9 @@ const ROWS = [
   ...taskOperations,
   ...noteOperations,
   ...sessionOperations,
+  ...historyOperations,
   ...callOperations,
+  ...inboxOperations,
   ...movingOperations,
   ...superviseOperations,
   ...schemaOperations,

@@ -1,0 +1,513 @@
+/** Operations over the whole store: everything undecided, the ledger of all sessions, the fleet. */
+
+import { statSync } from "node:fs";
+import * as z from "zod";
+import { isProvablyDead } from "../journal/index.ts";
+import { streamId, streamName } from "../model/names.ts";
+import { type Call, type SessionState, sessionKind } from "../model/session/index.ts";
+import { age } from "../model/time.ts";
+import type { Holdfast } from "../open.ts";
+import type { ItemRow, LeaseRow, StreamRow } from "../store.ts";
+import { openCallViews } from "./call-operations.ts";
+import type { Context } from "./context.ts";
+import { goalRows } from "./current-goal.ts";
+import { definedFields, query } from "./operation.ts";
+import { iso, isoOrNull, pickFields, time } from "./record-views.ts";
+import { heldBy } from "./session-operations.ts";
+import * as view from "./session-views.ts";
+import { abandonedNeeds, openCallRows, readStatus, sessionLeases } from "./status.ts";
+import { openOptionsOf } from "./store-place.ts";
+
+const text = z.string();
+
+// ---- The inbox
+
+const INBOX_KINDS = [
+  "call",
+  "approval",
+  "blocker",
+  "claim",
+  "task",
+  "budget",
+  "edit",
+  "crash",
+  "session",
+] as const;
+
+const undecided = z.strictObject({
+  kind: z.enum(INBOX_KINDS),
+  /** The same in every answer, while the thing is undecided. */
+  id: text,
+  what: text,
+  since: time.nullable(),
+  session: text.nullable(),
+  goal: text.nullable(),
+  /** The call, if it is one, with everything that an answer needs to know. */
+  call: view.openCall.nullable(),
+  /** The process that has its session, or had it when it died. */
+  heldBy: view.holder.nullable(),
+  goneHolder: view.holder.nullable(),
+  /** The position of its session or goal: an answer that carries it is refused if the state has changed. */
+  seq: z.int().nullable(),
+  command: text,
+});
+type Undecided = z.input<typeof undecided>;
+
+const EMPTY = {
+  since: null,
+  session: null,
+  goal: null,
+  call: null,
+  heldBy: null,
+  goneHolder: null,
+  seq: null,
+};
+const ACTIVE_READ = 2_000;
+const BLOCKERS_READ = 500;
+const GOALS_READ = 50;
+
+async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: number): Promise<Undecided[]> {
+  const { journal } = holdfast;
+  const calls = await openCallViews(holdfast, rows, limit);
+  const sessions = [...new Set(calls.map(({ session }) => session))];
+  const around = new Map(
+    await Promise.all(
+      sessions.map(async (id) => {
+        const [holder, row] = await Promise.all([
+          heldBy(holdfast, id),
+          journal.row(streamName("session", id)),
+        ]);
+        return [id, { ...holder, seq: row.head.seq, goal: row.facets.goal }] as const;
+      }),
+    ),
+  );
+  return calls
+    .filter(
+      ({ status, unattended, goesOnByItself }) => (status === "waiting" || unattended) && !goesOnByItself,
+    )
+    .map((call) => {
+      const { session, tool, unbegun } = call;
+      const { held = null, gone = null, seq = null, goal = null } = around.get(session) ?? {};
+      const word = unbegun ? "retry|failed" : "landed|retry|failed";
+      return {
+        kind: unbegun ? "approval" : "call",
+        id: `call ${session} ${call.call}`,
+        what: unbegun ? `${tool} waits for approval` : `${tool}: ${call.why ?? "its outcome is unknown"}`,
+        since: call.issuedAt,
+        ...{ session, goal, call, seq },
+        heldBy: held && pickFields(view.holder, held),
+        goneHolder: gone && pickFields(view.holder, gone),
+        command: `holdfast resolve ${call.call} ${word} --session ${session} --why …`,
+      };
+    });
+}
+
+async function sessionItems(context: Context, { journal }: Holdfast): Promise<Undecided[]> {
+  const asked = { of: "streams", kind: "session", status: "active", limit: ACTIVE_READ } as const;
+  const { rows } = await journal.list<"streams">(asked);
+  const { dead } = await sessionLeases(
+    journal,
+    rows.map(({ stream }) => stream),
+  );
+  const found = rows.flatMap((row) => [...sessionNeeds(row, dead.get(row.stream), context.now())]);
+  const abandoned = (await abandonedNeeds(journal, context.now())).map(({ what, command }) => {
+    const session = command.split(" ").at(-1) ?? null;
+    return { ...EMPTY, kind: "session" as const, id: `abandoned ${session}`, what, session, command };
+  });
+  const known = new Set(abandoned.map(({ session }) => session));
+  return [...found.filter(({ kind, session }) => kind !== "session" || !known.has(session)), ...abandoned];
+}
+
+function* sessionNeeds(row: StreamRow, dead: LeaseRow | undefined, now: number): Generator<Undecided> {
+  const { stream, facets, updatedAt, head } = row;
+  const session = streamId(stream);
+  const base = { ...EMPTY, session, goal: facets.goal, since: iso(updatedAt), seq: head.seq };
+  const name = facets.title ?? session;
+  if (dead?.holder) {
+    const { label, host, pid } = dead.holder;
+    const what = `${name} crashed: ${label} (pid ${pid} on ${host}) is gone`;
+    const goneHolder = pickFields(view.holder, dead.holder);
+    yield {
+      ...base,
+      kind: "crash",
+      id: `crash ${session}`,
+      what,
+      goneHolder,
+      command: "holdfast supervise --once",
+    };
+  }
+  if (facets.expiresAt !== null && facets.expiresAt < now) {
+    const what = `${name} is past its time to live, since ${age(now - facets.expiresAt)}`;
+    yield {
+      ...base,
+      kind: "session",
+      id: `stale ${session}`,
+      what,
+      command: `holdfast session retry ${session}`,
+    };
+  }
+  for (const [unit, { spent, limit }] of budgetRows(facets.budget)) {
+    if (limit === null || spent < limit) continue;
+    const amount = (value: number): string => (unit === "usd" ? `$${value}` : `${value} ${unit}`);
+    const what = `${name} has used up its budget: ${amount(spent)} of ${amount(limit)}`;
+    yield {
+      ...base,
+      kind: "budget",
+      id: `budget ${session} ${unit}`,
+      what,
+      command: `holdfast session show ${session}`,
+    };
+  }
+}
+
+function budgetRows(facet: string | null): [unit: string, { spent: number; limit: number | null }][] {
+  return facet === null ? [] : Object.entries(JSON.parse(facet));
+}
+
+async function goalItems(context: Context, { journal }: Holdfast): Promise<Undecided[]> {
+  const { notTakenIn, place } = context;
+  const { goals } = await readStatus(journal.store, {
+    ...openOptionsOf(place),
+    now: context.now(),
+    notTakenIn,
+    goalsShown: GOALS_READ,
+  });
+  const edits = notTakenIn.map((what) => {
+    return { ...EMPTY, kind: "edit" as const, id: `edit ${what}`, what, command: "holdfast check" };
+  });
+  const flag = (goal: string): string => (goals.length === 1 ? "" : ` --goal ${goal}`);
+  const tasks = goals.flatMap(({ goal, working, submitted, failed }): Undecided[] => {
+    const claims = working.filter(({ by, elsewhere }) => by === null && !elsewhere);
+    const base = { ...EMPTY, goal };
+    return [
+      ...claims.map(({ task, title }) => {
+        const command = `holdfast task release ${task}${flag(goal)}`;
+        const what = `${task} ${title}: claimed, and nobody works on it`;
+        return { ...base, kind: "claim" as const, id: `claim ${goal} ${task}`, what, command };
+      }),
+      ...[["submitted", submitted, "to verify"] as const, ["failed", failed, "failed"] as const].flatMap(
+        ([status, count, words]) => {
+          const command = `holdfast task list --status ${status}${flag(goal)}`;
+          const what = `${count} ${count === 1 ? "task" : "tasks"} of ${goal} ${words}`;
+          return count === 0
+            ? []
+            : [{ ...base, kind: "task" as const, id: `${status} ${goal}`, what, command }];
+        },
+      ),
+    ];
+  });
+  return [...(await blockerItems(journal, flag)), ...tasks, ...edits];
+}
+
+async function blockerItems(
+  journal: Holdfast["journal"],
+  flag: (goal: string) => string,
+): Promise<Undecided[]> {
+  const asked = { of: "items", kind: "blocker", open: true, limit: BLOCKERS_READ } as const;
+  const { rows } = await journal.list<"items">(asked);
+  return rows
+    .filter(({ status }) => status === "active")
+    .map(({ stream, id, name, at }) => {
+      const goal = streamId(stream);
+      const command = `holdfast block resolve ${id} --how …${flag(goal)}`;
+      const what = `${id} ${name ?? ""}`;
+      return {
+        ...EMPTY,
+        kind: "blocker",
+        id: `blocker ${goal} ${id}`,
+        what,
+        goal,
+        since: isoOrNull(at),
+        command,
+      };
+    });
+}
+
+// ---- The ledger
+
+const entry = view.call.extend({
+  /** A short form of what it returned. */
+  result: text.nullable(),
+  /** How often the session asked for this key, repeats that did not run included. */
+  asked: z.int(),
+  repeats: z.strictObject({ session: text, call: text }).nullable(),
+});
+
+const LEDGER_MS = 1_000;
+const LEDGER_PAGE = 200;
+
+interface LedgerFilter {
+  readonly text?: string | undefined;
+  readonly tool?: string | undefined;
+  readonly status?: string | undefined;
+}
+
+function entryView(id: string, state: SessionState, call: Call): z.input<typeof entry> {
+  const { result, repeats, key } = call;
+  const isCancelled = state.status === "cancelled";
+  const asked = [...state.calls.values()].filter((each) => each.key === key).length;
+  return {
+    ...view.callView(id, call, { isHeld: false, isCancelled }),
+    result: result && view.resultText(result).slice(0, 2_000),
+    asked,
+    repeats: repeats && { session: repeats.session, call: repeats.callId },
+  };
+}
+
+function isWanted(call: Call, id: string, { text: words, tool, status }: LedgerFilter): boolean {
+  if (tool !== undefined && call.tool !== tool) return false;
+  if (status !== undefined && call.status !== status) return false;
+  if (words === undefined || words === "") return true;
+  const shown = [id, call.id, call.tool, call.key, call.vendorKey, JSON.stringify(call.args)].join("\n");
+  return shown.toLowerCase().includes(words.toLowerCase());
+}
+
+/** Reads whole pages until there are enough entries or the time is up, so that a cursor can continue. */
+async function searchLedger({ journal }: Holdfast, filter: LedgerFilter, limit: number, cursor?: string) {
+  const states = new Map<string, SessionState>();
+  const entries: z.input<typeof entry>[] = [];
+  const stop = performance.now() + LEDGER_MS;
+  let from = definedFields({ cursor });
+  for (let searched = 0; ; ) {
+    const page = await journal.list<"items">({ of: "items", kind: "call", limit: LEDGER_PAGE, ...from });
+    for (const { stream, id: callId } of page.rows) {
+      const id = streamId(stream);
+      const state = states.get(id) ?? (await journal.load(sessionKind, id)).state;
+      states.set(id, state);
+      const call = state.calls.get(callId);
+      if (call && isWanted(call, id, filter)) entries.push(entryView(id, state, call));
+    }
+    searched += page.rows.length;
+    const isEnough = entries.length >= limit || performance.now() > stop;
+    if (page.cursor === null || isEnough) return { entries, cursor: page.cursor, searched };
+    from = { cursor: page.cursor };
+  }
+}
+
+// ---- The fleet
+
+const amounts = z.strictObject({ usd: z.number(), tokens: z.number() });
+const spending = z.strictObject({
+  hour: time,
+  ...amounts.shape,
+  by: z.strictObject({
+    goal: z.record(text, z.number()),
+    tool: z.record(text, z.number()),
+    model: z.record(text, z.number()),
+  }),
+});
+const latency = z.strictObject({
+  tool: text,
+  calls: z.int(),
+  p50Ms: z.number().nullable(),
+  p99Ms: z.number().nullable(),
+  unknown: z.int(),
+  failed: z.int(),
+});
+const running = view.holder.extend({
+  name: text,
+  kind: z.enum(["session", "task", "worker", "other"]),
+  token: z.int(),
+  remainingMs: z.number(),
+  dead: z.boolean(),
+});
+
+const HOUR_MS = 3_600_000;
+const SESSIONS_READ = 100;
+const EVENTS_READ = 2_000;
+const LEASES_READ = 1_000;
+
+function percentile(sorted: readonly number[], share: number): number | null {
+  return sorted.length === 0
+    ? null
+    : (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null);
+}
+
+async function leaseRows({ journal }: Holdfast): Promise<z.input<typeof running>[]> {
+  const { rows } = await journal.list<"leases">({ of: "leases", limit: LEASES_READ });
+  return rows.flatMap(({ name, token, holder, remainingMs }) => {
+    if (!holder || (remainingMs <= 0 && !name.startsWith("session/"))) return [];
+    const dead = isProvablyDead(holder);
+    if (remainingMs <= 0 && !dead) return [];
+    const kind = name.startsWith("session/") ? "session" : name.startsWith("goal/") ? "task" : "other";
+    const worker = name.startsWith("worker/") ? ("worker" as const) : (kind as "session" | "task" | "other");
+    return [{ ...pickFields(view.holder, holder), name, kind: worker, token, remainingMs, dead }];
+  });
+}
+
+type Spending = z.input<typeof spending>;
+
+/** Adds what the events of one session spent to the hours in which they did. */
+async function addSpending(
+  hours: Map<number, Spending>,
+  { journal }: Holdfast,
+  row: StreamRow,
+  since: number,
+) {
+  let turn: { usd: number; at: number } | null = null;
+  const after = Math.max(0, row.head.seq - EVENTS_READ);
+  for await (const [, { at, type, data }] of journal.events(row.stream, after)) {
+    if (at < since) continue;
+    const hour = hours.get(Math.floor(at / HOUR_MS) * HOUR_MS) ?? newHour(at);
+    hours.set(Math.floor(at / HOUR_MS) * HOUR_MS, hour);
+    const add = (to: Record<string, number>, name: string, usd: number): void => {
+      to[name] = (Object.hasOwn(to, name) ? (to[name] ?? 0) : 0) + usd;
+    };
+    if (type === "budget.settled" || type === "budget.spent") {
+      const found = data as {
+        spent?: { usd?: number; tokens?: number };
+        amounts?: { usd?: number; tokens?: number };
+      };
+      const { usd = 0, tokens = 0 } = found.spent ?? found.amounts ?? {};
+      hour.usd += usd;
+      hour.tokens += tokens;
+      add(hour.by.goal, row.facets.goal ?? "no goal", usd);
+      turn = { usd, at };
+    }
+    if (type !== "message" || turn === null) continue;
+    const { message } = data as {
+      message: { role: string; meta?: { model?: unknown }; blocks: { kind: string; name?: string }[] };
+    };
+    if (message.role !== "assistant") continue;
+    const model = typeof message.meta?.model === "string" ? message.meta.model : "not recorded";
+    add(hour.by.model, model, turn.usd);
+    const tools = message.blocks.flatMap(({ kind, name }) => (kind === "tool_call" && name ? [name] : []));
+    for (const tool of tools.length === 0 ? ["no tool"] : tools)
+      add(hour.by.tool, tool, turn.usd / (tools.length || 1));
+    turn = null;
+  }
+}
+
+function newHour(at: number): Spending {
+  const by = { goal: {}, tool: {}, model: {} };
+  return { hour: iso(Math.floor(at / HOUR_MS) * HOUR_MS), usd: 0, tokens: 0, by };
+}
+
+interface Timing {
+  readonly times: number[];
+  calls: number;
+  unknown: number;
+  failed: number;
+}
+
+function addTimings(tools: Map<string, Timing>, waits: number[], state: SessionState): void {
+  for (const call of state.calls.values()) {
+    if (call.status === "repeated") continue;
+    const timing = tools.get(call.tool) ?? { times: [], calls: 0, unknown: 0, failed: 0 };
+    tools.set(call.tool, timing);
+    timing.calls += 1;
+    if (call.lostAt !== null || call.status === "unknown") timing.unknown += 1;
+    if (call.status === "failed") timing.failed += 1;
+    if (call.settledBy === "execute" && call.settledAt !== null)
+      timing.times.push(call.settledAt - call.issuedAt);
+    if (call.settledBy === "person" && call.settledAt !== null) waits.push(call.settledAt - call.issuedAt);
+  }
+}
+
+function storeBytes({ place }: Context): number | null {
+  const { address, label } = place;
+  if (address?.includes("://")) return null;
+  try {
+    const stats = statSync(label);
+    return stats.isFile() ? stats.size : null;
+  } catch {
+    // A store in memory, or a folder that is not there: its size is not known.
+    return null;
+  }
+}
+
+async function readFleet(context: Context, hours: number) {
+  const holdfast = await context.holdfast();
+  const { journal } = holdfast;
+  const since = context.now() - hours * HOUR_MS;
+  const asked = { of: "streams", kind: "session", limit: SESSIONS_READ } as const;
+  const { rows, cursor } = await journal.list<"streams">(asked);
+  const [spent, tools, waits] = [new Map<number, Spending>(), new Map<string, Timing>(), [] as number[]];
+  for (const row of rows) {
+    addTimings(tools, waits, (await journal.load(sessionKind, streamId(row.stream))).state);
+    if (row.updatedAt >= since) await addSpending(spent, holdfast, row, since);
+  }
+  const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b) => a - b);
+  return {
+    address: journal.store.address,
+    bytes: storeBytes(context),
+    sampled: rows.length,
+    isSample: cursor !== null,
+    running: await leaseRows(holdfast),
+    spending: [...spent.entries()].sort(([a], [b]) => a - b).map(([, each]) => each),
+    tools: [...tools].map(([tool, { times, ...counts }]) => {
+      const all = sorted(times);
+      return { tool, ...counts, p50Ms: percentile(all, 0.5), p99Ms: percentile(all, 0.99) };
+    }),
+    humanWait: {
+      answers: waits.length,
+      p50Ms: percentile(sorted(waits), 0.5),
+      p99Ms: percentile(sorted(waits), 0.99),
+    },
+    goals: (await goalRows(journal)).length,
+  };
+}
+
+export const inboxOperations = [
+  query("inbox", "List everything undecided: calls, approvals, blockers, claims, budgets, crashes", {
+    input: z.strictObject({ limit: z.int().positive().optional() }),
+    result: z.strictObject({
+      items: z.array(undecided),
+      /** Open calls that this answer leaves out. */
+      leftOut: z.int(),
+    }),
+    async run(context, { limit = 200 }) {
+      const holdfast = await context.current();
+      const rows = await openCallRows(holdfast.journal);
+      const calls = await callItems(holdfast, rows, limit);
+      const items = [
+        ...calls,
+        ...(await sessionItems(context, holdfast)),
+        ...(await goalItems(context, holdfast)),
+      ];
+      return { items, leftOut: Math.max(0, rows.length - limit) };
+    },
+  }),
+  query("ledger", "Find calls of all sessions by key, argument, tool or id, oldest first", {
+    input: z.strictObject({
+      /** Part of a key, of the arguments, of the tool, or of an id. */
+      text: text.optional(),
+      tool: text.optional(),
+      status: text.optional(),
+      limit: z.int().positive().optional(),
+      cursor: text.optional(),
+    }),
+    result: z.strictObject({
+      calls: z.array(entry),
+      /** Calls that were looked at. */
+      searched: z.int(),
+      /** Pass it to continue the search; null at its end. */
+      cursor: text.nullable(),
+    }),
+    async run(context, { limit = 50, cursor: from, ...filter }) {
+      const holdfast = await context.holdfast();
+      const { entries, cursor, searched } = await searchLedger(holdfast, filter, limit, from);
+      return { calls: entries, searched, cursor };
+    },
+  }),
+  query("fleet", "Show who runs where, spending per hour, latencies, the share of unknown outcomes", {
+    input: z.strictObject({ hours: z.int().positive().max(720).optional() }),
+    result: z.strictObject({
+      address: text,
+      bytes: z.int().nullable(),
+      /** The numbers below are of this many of the latest sessions. */
+      sampled: z.int(),
+      isSample: z.boolean(),
+      running: z.array(running),
+      spending: z.array(spending),
+      tools: z.array(latency),
+      humanWait: z.strictObject({
+        answers: z.int(),
+        p50Ms: z.number().nullable(),
+        p99Ms: z.number().nullable(),
+      }),
+      goals: z.int(),
+    }),
+    run: (context, { hours = 24 }) => readFleet(context, hours),
+  }),
+];

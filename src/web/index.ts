@@ -1,0 +1,3 @@
+/** The server of `holdfast ui`. */
+
+export { startUi, type Ui } from "./server.ts";

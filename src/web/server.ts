@@ -1,0 +1,310 @@
+/**
+ * The server of `holdfast ui`: the page, and the operations as JSON. It has no rule and no SQL of its own.
+ *
+ *     GET  /                      the page, and four more files from a fixed table
+ *     POST /api/login             the token for a cookie          POST /api/logout
+ *     GET  /api/me                who answers, which store, whether it may be changed
+ *     GET  /api/op/<name>?input=  an operation that reads
+ *     POST /api/op/<name>         an operation that changes something
+ *     POST /api/live              changes as server-sent events, with `Last-Event-ID`
+ *     GET  /api/artifact/<hash>   the bytes of an artifact, as a download
+ *
+ * It listens on the loopback addresses and nowhere else. `guard.ts` has the checks of a request.
+ */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { type Context, OPERATIONS, type Operation, perform } from "../operations/index.ts";
+import { cutToSize, errorAnswer } from "./answers.ts";
+import { type Asset, readAssets } from "./assets.ts";
+import { Guard, Refusal, SECURITY_HEADERS } from "./guard.ts";
+import { LiveFeed } from "./live.ts";
+
+const MAX_HEADER_BYTES = 8_192;
+const MAX_BODY_BYTES = 1_000_000;
+const IDLE_MS = 30_000;
+const MAX_CONNECTIONS = 64;
+const LOOPBACK = ["127.0.0.1", "::1"] as const;
+
+/** Reads that write a file of the caller's choice. */
+const NOT_ON_A_PAGE = ["export"];
+/** Changes that the page offers. The rest stays with the command line, where a person types them. */
+const ACTS = [
+  ...["resolve", "session cancel", "session retry", "session fork", "session effects"],
+  ...["block resolve", "block bypass", "task release", "task verify"],
+];
+
+export interface UiOptions {
+  /** The operations' context; its store is open and stays the caller's to close. */
+  readonly context: Context;
+  /** 0 for any free port. */
+  readonly port: number;
+  /** Why nothing may be changed; null if it may. */
+  readonly readOnly: string | null;
+  /** The folder with the files of the page, if it is not beside the program. */
+  readonly assets?: string;
+  readonly warn: (error: unknown) => void;
+}
+
+export interface Ui {
+  readonly port: number;
+  /** The address with the token: print it, and put it nowhere else. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Starts the server. Resolves once it listens. */
+export async function startUi(options: UiOptions): Promise<Ui> {
+  const holdfast = await options.context.holdfast();
+  const guard = new Guard();
+  const feed = new LiveFeed(holdfast, options.warn);
+  const site = new Site(options, guard, feed, readAssets(options.assets));
+  const servers: Server[] = [];
+  let port = options.port;
+  for (const host of LOOPBACK) {
+    const server = newServer((request, response) => void site.handle(request, response));
+    try {
+      port = await listen(server, host, port);
+    } catch (error) {
+      // Some machines have no IPv6; then the first address is enough.
+      if (servers.length === 0) throw portError(port, error);
+      server.close();
+      continue;
+    }
+    guard.listensOn(port);
+    servers.push(server);
+  }
+  return {
+    port,
+    url: `http://127.0.0.1:${port}/#token=${guard.token}`,
+    async close() {
+      feed.close();
+      await Promise.all(
+        servers.map((server) => {
+          server.closeAllConnections();
+          return new Promise((resolve) => server.close(resolve));
+        }),
+      );
+    },
+  };
+}
+
+function newServer(handle: (request: IncomingMessage, response: ServerResponse) => void): Server {
+  const limits = { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: IDLE_MS, requestTimeout: IDLE_MS };
+  const server = createServer({ ...limits, connectionsCheckingInterval: 5_000 }, handle);
+  server.maxConnections = MAX_CONNECTIONS;
+  server.keepAliveTimeout = 5_000;
+  server.timeout = IDLE_MS;
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (!socket.writable) return;
+    const status =
+      error.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
+    socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+  });
+  return server;
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, ipv6Only: host === "::1" }, () => {
+      server.removeListener("error", reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+function portError(port: number, error: unknown): unknown {
+  if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") return error;
+  return new HoldfastError("STREAM_BUSY", `port ${port} is in use`, {
+    hint: "Choose another one: holdfast ui --port 0 takes any that is free.",
+    data: { port },
+    cause: error,
+  });
+}
+
+class Site {
+  private readonly options: UiOptions;
+  private readonly guard: Guard;
+  private readonly feed: LiveFeed;
+  private readonly assets: ReadonlyMap<string, Asset>;
+  private readonly operations: ReadonlyMap<string, Operation>;
+
+  constructor(options: UiOptions, guard: Guard, feed: LiveFeed, assets: ReadonlyMap<string, Asset>) {
+    this.options = options;
+    this.guard = guard;
+    this.feed = feed;
+    this.assets = assets;
+    const offered = [...OPERATIONS.values()].filter(({ name, writes }) =>
+      writes ? ACTS.includes(name) : !NOT_ON_A_PAGE.includes(name),
+    );
+    this.operations = new Map(offered.map((each) => [each.name.replaceAll(" ", "-"), each]));
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
+    try {
+      this.guard.checkHost(request);
+      await this.route(request, response);
+    } catch (error) {
+      this.fail(response, error);
+    }
+  }
+
+  private async route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", url = "" } = request;
+    const at = url.indexOf("?");
+    const path = at < 0 ? url : url.slice(0, at);
+    if (method === "OPTIONS") throw new Refusal(403, "no cross-origin requests");
+    const asset = this.assets.get(path);
+    if (asset) {
+      if (method !== "GET" && method !== "HEAD") throw new Refusal(405, "read only");
+      return sendAsset(request, response, asset);
+    }
+    if (path === "/api/login") return this.login(request, response);
+    const known = path.startsWith("/api/") ? this.find(path) : undefined;
+    if (!known) throw new Refusal(404, "no such page");
+    this.guard.checkCookie(request);
+    if (method !== known.method) throw new Refusal(405, `use ${known.method}`);
+    if (known.method === "POST") this.guard.checkWriter(request);
+    else this.guard.checkReader(request);
+    await known.run(request, response, at < 0 ? "" : url.slice(at + 1));
+  }
+
+  private find(path: string): Route | undefined {
+    if (path === "/api/me") return { method: "GET", run: async (_, response) => this.sendMe(response) };
+    if (path === "/api/live")
+      return { method: "POST", run: (request, response) => this.live(request, response) };
+    if (path === "/api/logout") return { method: "POST", run: async (_, response) => this.logout(response) };
+    const [, hash] = /^\/api\/artifact\/([0-9a-f]{64})$/.exec(path) ?? [];
+    if (hash !== undefined) return { method: "GET", run: (_, response) => this.sendArtifact(response, hash) };
+    const [, name = ""] = /^\/api\/op\/([a-z-]{1,64})$/.exec(path) ?? [];
+    const operation = this.operations.get(name);
+    if (!operation) return undefined;
+    if (!operation.writes) {
+      return {
+        method: "GET",
+        run: async (_, response, search) => this.perform(operation, readInput(search), response),
+      };
+    }
+    return {
+      method: "POST",
+      run: async (request, response) => {
+        if (this.options.readOnly !== null) throw new Refusal(403, `read only: ${this.options.readOnly}`);
+        await this.perform(operation, await readBody(request), response);
+      },
+    };
+  }
+
+  private async login(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method !== "POST") throw new Refusal(405, "use POST");
+    this.guard.checkWriter(request, { isLogin: true });
+    const { token } = (await readBody(request)) as { token?: unknown };
+    if (!this.guard.isToken(token)) throw new Refusal(401, "open the printed address");
+    response.setHeader("Set-Cookie", this.guard.setCookie);
+    await this.sendMe(response);
+  }
+
+  private logout(response: ServerResponse): void {
+    response.setHeader("Set-Cookie", this.guard.clearCookie);
+    response.setHeader("Clear-Site-Data", '"cookies", "storage"');
+    this.feed.close();
+    sendJson(response, 200, {});
+  }
+
+  private async sendMe(response: ServerResponse): Promise<void> {
+    const { context, readOnly } = this.options;
+    const { journal } = await context.holdfast();
+    const acts = [...this.operations.values()].filter(({ writes }) => writes).map(({ name }) => name);
+    const { csrf } = this.guard;
+    sendJson(response, 200, { csrf, readOnly, acts, store: journal.store.address, by: context.by.name });
+  }
+
+  private async perform(operation: Operation, input: unknown, response: ServerResponse): Promise<void> {
+    const { context } = this.options;
+    const shape = (operation.input as { shape?: Record<string, unknown> }).shape ?? {};
+    // The name is the server's: a page cannot answer under another one.
+    const given = operation.writes && "by" in shape ? { ...(input as object), by: context.by.name } : input;
+    sendJson(response, 200, cutToSize(await perform(operation, context, given)));
+  }
+
+  private async live(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.feed.isFull) throw new Refusal(429, "too many open pages");
+    request.socket.setTimeout(0);
+    response.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8" });
+    response.flushHeaders();
+    const last = request.headers["last-event-id"];
+    await this.feed.add(response, typeof last === "string" ? last : undefined);
+  }
+
+  /** A download that no page can show: the bytes may be a page of their own. */
+  private async sendArtifact(response: ServerResponse, hash: string): Promise<void> {
+    const bytes = await (await this.options.context.holdfast()).getArtifact(hash);
+    response.setHeader("Content-Security-Policy", `${SECURITY_HEADERS["Content-Security-Policy"]}; sandbox`);
+    response.setHeader("Content-Type", "application/octet-stream");
+    response.setHeader("Content-Disposition", `attachment; filename="${hash}"`);
+    response.setHeader("Content-Length", bytes.length);
+    response.end(bytes);
+  }
+
+  private fail(response: ServerResponse, error: unknown): void {
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    if (error instanceof Refusal) {
+      // The rest of a refused body is not read.
+      if (error.status === 413) response.setHeader("Connection", "close");
+      sendJson(response, error.status, { code: "REFUSED", message: error.message, hint: "" });
+      return;
+    }
+    if (!isHoldfastError(error)) this.options.warn(error);
+    const { status, body } = errorAnswer(error);
+    sendJson(response, status, body);
+  }
+}
+
+interface Route {
+  readonly method: "GET" | "POST";
+  run(request: IncomingMessage, response: ServerResponse, search: string): Promise<void>;
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "Content-Type": "application/json; charset=utf-8" });
+  response.end(JSON.stringify(body));
+}
+
+function sendAsset(request: IncomingMessage, response: ServerResponse, { type, bytes, packed }: Asset): void {
+  const takesGzip = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "");
+  const body = takesGzip ? packed : bytes;
+  if (takesGzip) response.setHeader("Content-Encoding", "gzip");
+  response.writeHead(200, { "Content-Type": type, "Content-Length": body.length });
+  response.end(request.method === "HEAD" ? undefined : body);
+}
+
+function readInput(search: string): unknown {
+  const input = new URLSearchParams(search).get("input");
+  return input === null ? {} : parse(input);
+}
+
+function parse(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // Refused below, like JSON that is not an object.
+  }
+  throw new Refusal(400, "the input is not a JSON object");
+}
+
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES) throw new Refusal(413, "the body is too long");
+    chunks.push(chunk);
+  }
+  return parse(Buffer.concat(chunks).toString());
+}
