@@ -21,7 +21,7 @@ import { noteCrash, supervise, superviseOnce } from "./supervisor/index.ts";
 
 /** Options of `open()`. The defaults suit one project on one machine. */
 export interface OpenOptions {
-  /** A tenant: nothing crosses it. Default `default`. Example: `namespace: "acme"`. */
+  /** Keeps data apart, not people: anyone may choose any. Default `default`. Example: `namespace: "acme"`. */
   readonly namespace?: string;
   /**
    * How long a crashed owner keeps others out, in milliseconds, unless it is provably dead. Default 30 s.

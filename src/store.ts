@@ -437,6 +437,14 @@ export interface Store {
    * already fails in that case.
    */
   unwritable?(): Promise<{ readonly why: string; readonly hint: string } | null>;
+  /**
+   * Lets a database role see the rows of one namespace and no others; with `dryRun`, only returns the
+   * statements. Absent in stores without roles.
+   */
+  grantTenant?(
+    tenant: { readonly role: string; readonly namespace: string },
+    options: { readonly dryRun: boolean },
+  ): Promise<{ readonly sql: readonly string[]; readonly others: readonly string[] }>;
   /** Waits for appends in flight, then releases all resources. Closing twice is fine. */
   close(): Promise<void>;
 }

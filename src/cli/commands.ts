@@ -18,6 +18,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   task: "plan, claim and submit tasks",
   block: "record what blocks work",
   session: "show, fork and cancel sessions",
+  postgres: "separate tenants in a Postgres store",
   schema: "generate a project's own schemas",
 };
 
@@ -26,7 +27,10 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["Goals", "goal task decide decisions fact facts forget remember block blockers move".split(" ")],
   ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "ledger", "fleet", "mcp"]],
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
-  ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
+  [
+    "The store",
+    ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import", "postgres"],
+  ],
 ];
 
 const ALONE = ["watch", "ui", "completion", "hook", "demo", "torture", "mcp"];

@@ -218,6 +218,20 @@ export const storeCommands: readonly Command[] = [
         : `${from} moved to ${to} (${rows["stream"] ?? 0} goals and sessions)\n` +
           `the old one takes no more writes\n${afterwards}\n`,
   }),
+  command("postgres rls", "let a database role see one namespace and no other (row-level security)", {
+    args: [
+      ["<role>", "the role that the tenant's programs log in with"],
+      ["<namespace>", "the namespace that it may use"],
+    ],
+    options: [["--dry-run", "only print the SQL"]],
+    page: ({ role, namespace, applied, sql, others }) =>
+      linesOf([
+        ...(applied
+          ? [`${role} sees the namespace ${namespace} and no other`]
+          : sql.map((each) => `${each};`)),
+        others.length === 0 ? "" : `-- these roles see no rows any more: ${others.join(", ")}`,
+      ]),
+  }),
   command("export", "write everything into one portable file", {
     args: [["<file>", "a new file"]],
     page: page.exportPage,

@@ -13,6 +13,7 @@ import { sessionOperations } from "./session-operations.ts";
 import { initOperations, schemaOperations } from "./setup-operations.ts";
 import { storeOperations, superviseOperations } from "./store-operations.ts";
 import { taskOperations } from "./task-operations.ts";
+import { tenantOperations } from "./tenant-operations.ts";
 import { trustOperations } from "./trust-operations.ts";
 
 const ROWS = [
@@ -28,6 +29,7 @@ const ROWS = [
   ...inboxOperations,
   ...movingOperations,
   ...superviseOperations,
+  ...tenantOperations,
   ...schemaOperations,
   ...trustOperations,
 ];

@@ -77,7 +77,7 @@ function isOfProject(root: string, self: string): boolean {
 export const ON_A_STORE = [
   "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget",
   "remember|blockers|move|resume|handoff|calls|resolve|init|trust|check|rebuild|migrate|prune|supervise",
-  "export|import",
+  "export|import|postgres rls",
 ].join("|");
 
 const WORD = `(?:${ON_A_STORE}|copy|schema new|mcp|hook|completion|demo|torture|--help)(?![\\w-])`;

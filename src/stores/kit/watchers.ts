@@ -43,9 +43,7 @@ export class Watchers {
   }
 
   readonly announce = (namespace: string, stream: string): void => {
-    for (const watcher of this.#watchers) {
-      if (watcher.namespace === namespace && (watcher.stream ?? stream) === stream) this.notify(watcher);
-    }
+    this.notifyAll((watcher) => watcher.namespace === namespace && (watcher.stream ?? stream) === stream);
   };
 
   /** Calls back in the next turn of the event loop: never between a change and its caller. */
@@ -55,8 +53,8 @@ export class Watchers {
     });
   }
 
-  notifyAll(): void {
-    for (const watcher of this.#watchers) this.notify(watcher);
+  notifyAll(isConcerned: (watcher: Watcher) => boolean = () => true): void {
+    for (const watcher of this.#watchers) if (isConcerned(watcher)) this.notify(watcher);
   }
 
   clear(): void {

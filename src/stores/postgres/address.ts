@@ -76,6 +76,19 @@ function withTls(url: string, asked: URLSearchParams): string {
   return `${bare}${bare.includes("?") ? "&" : "?"}${added}`;
 }
 
+/** Whether the address or PGSSLMODE asks for a connection without TLS. */
+export function disablesTls(url: string): boolean {
+  const asked = new URLSearchParams(/\?([^#]*)/.exec(url)?.[1] ?? "");
+  const ssl = asked.get("ssl");
+  if (ssl !== null) return ssl === "false" || ssl === "0";
+  return (asked.get("sslmode") ?? process.env["PGSSLMODE"]) === "disable";
+}
+
+/** A Unix socket or a loopback address. Other names may lead anywhere. */
+export function isOnThisMachine(host: string): boolean {
+  return host.startsWith("/") || /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i.test(host);
+}
+
 function withHost(authority: string): string {
   return /(\/\/|@)$/.test(authority) ? `${authority}localhost` : authority;
 }

@@ -168,7 +168,7 @@ const BY_MESSAGE: readonly (readonly [RegExp, Failure])[] = [
       what: "the address asks for TLS, but the server does not support it",
       hint:
         "Switch TLS on in the server (ssl = on, with a certificate). " +
-        "On a trusted network, remove sslmode and ssl from the address, and PGSSLMODE.",
+        "On a trusted network, write `sslmode=disable` into the address instead.",
     },
   ],
 ];

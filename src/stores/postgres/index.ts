@@ -8,7 +8,7 @@ import { HoldfastError } from "../../model/errors.ts";
 import type * as Port from "../../store.ts";
 import type { Batch, Moving, Store } from "../../store.ts";
 import { closedError } from "../kit/index.ts";
-import { checkSchema, describe, parseUrl } from "./address.ts";
+import { checkSchema, describe, disablesTls, isOnThisMachine, parseUrl } from "./address.ts";
 import { checkPostgresBatch } from "./append.ts";
 import { check } from "./check.ts";
 import { Database, type WriteContext } from "./database.ts";
@@ -19,6 +19,7 @@ import { AppendQueue } from "./queue.ts";
 import { get, put, read } from "./read-and-put.ts";
 import { remove } from "./remove.ts";
 import { RewindGuard } from "./rewind-guard.ts";
+import { grantTenant, type Tenant, type TenantRights } from "./tenants.ts";
 import { dump, readSeal, reseal, restore } from "./transfer.ts";
 import { Notifier, PostgresWatchers } from "./watch.ts";
 
@@ -75,7 +76,9 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Store
   const { pool, schema } = options.pool
     ? { pool: options.pool as pg.Pool, schema: checkSchema(options.schema) }
     : makePool(options);
-  const address = describe(locationOf(pool), schema);
+  const client = describedClient(pool);
+  if (!options.pool) refuseUnencrypted(client, options.url);
+  const address = describe(client, schema);
   const database = new Database(pool, !options.pool, address, schema, { busyMs, statementMs });
   try {
     const store = await openSchema(database, { schema, allowLoss, mustExist });
@@ -101,8 +104,8 @@ function makePool(options: PostgresOptions): { pool: pg.Pool; schema: string } {
   return { pool, schema };
 }
 
-/** Host, port and database as `pg` derives them from the URL and the PG* variables. */
-function locationOf(pool: pg.Pool): Pick<pg.Client, "host" | "port" | "database"> {
+/** Host, port, database and TLS as `pg` derives them from the URL and the PG* variables. */
+function describedClient(pool: pg.Pool): pg.Client {
   try {
     return new pg.Client(pool.options);
   } catch (error) {
@@ -112,6 +115,18 @@ function locationOf(pool: pg.Pool): Pick<pg.Client, "host" | "port" | "database"
       hint: "Check the URL, the files it names for TLS, and the PG* variables.",
     });
   }
+}
+
+/** Refuses to send a password and everything else in clear to another machine, unless that was asked for. */
+function refuseUnencrypted(client: pg.Client, url: string | undefined): void {
+  const { host, ssl } = client as pg.Client & { readonly ssl?: unknown };
+  if (ssl || isOnThisMachine(host) || disablesTls(url ?? "")) return;
+  throw new HoldfastError("INPUT_INVALID", `the connection to ${host} would not be encrypted`, {
+    hint:
+      "Add `sslmode=verify-full` to the address, or set PGSSLMODE. If the network between this machine and " +
+      "the server is trusted, add `sslmode=disable`.",
+    data: { host },
+  });
 }
 
 class PostgresStore implements Store {
@@ -204,6 +219,10 @@ class PostgresStore implements Store {
 
   async unwritable(): Promise<{ why: string; hint: string } | null> {
     return this.#use(unwritable);
+  }
+
+  async grantTenant(tenant: Tenant, options: { readonly dryRun: boolean }): Promise<TenantRights> {
+    return this.#use((database) => grantTenant(database, tenant, options));
   }
 
   close(): Promise<void> {

@@ -9,12 +9,15 @@
  *
  *     changed ──▶ collected for 200 ms ──NOTIFY, a transaction of its own──▶ listeners, which then look
  *
+ * A notification holds digests, not names: every role of a database can listen to every channel.
+ *
  * NOTIFY is never part of an append: it would make all appends wait for each other. It may be lost, be
  * late, or not work at all, for example through a transaction pooler; nothing depends on it.
  */
 
 import { randomUUID } from "node:crypto";
 import pg from "pg";
+import { sha256 } from "../../model/digest.ts";
 import type { WatchRequest } from "../../store.ts";
 import { type Watcher, Watchers } from "../kit/index.ts";
 import type { Database } from "./database.ts";
@@ -63,8 +66,7 @@ export class PostgresWatchers {
   #listen(): void {
     if (!this.#usesNotify) return;
     this.#listener = new Listener(this.#database, (change) => {
-      if (change) this.#watchers.announce(change.namespace, change.stream);
-      else this.#watchers.notifyAll();
+      this.#watchers.notifyAll(change ? (watcher) => concerns(watcher, change) : undefined);
     });
   }
 
@@ -132,7 +134,7 @@ async function notify(database: Database, payload: string): Promise<void> {
 /** Sends notifications of this process's changes. */
 export class Notifier {
   readonly #database: Database;
-  readonly #changed = new Map<string, readonly [string, string]>();
+  readonly #changed = new Map<string, Change>();
   #timer: NodeJS.Timeout | null = null;
   #sending: Promise<void> = Promise.resolve();
 
@@ -143,7 +145,7 @@ export class Notifier {
   add(namespace: string, stream: string): void {
     const name = placeName(namespace, stream);
     if (this.#changed.has(name)) return;
-    this.#changed.set(name, [namespace, stream]);
+    this.#changed.set(name, [digest(namespace), digest(name)]);
     this.#timer ??= setTimeout(() => {
       this.#sending = this.#send();
     }, COLLECT_MS).unref();
@@ -164,8 +166,19 @@ export class Notifier {
   }
 }
 
+/** The digests of a namespace and of a stream in it. */
+type Change = readonly [namespace: string, place: string];
+
+const digest = (name: string): string => sha256(name).slice(0, 16);
+
+function concerns({ namespace, stream }: Watcher, [inNamespace, place]: Change): boolean {
+  return stream === undefined
+    ? digest(namespace) === inNamespace
+    : digest(placeName(namespace, stream)) === place;
+}
+
 /** Called with the stream that changed, or with null if anything may have. */
-type OnChange = (change: { readonly namespace: string; readonly stream: string } | null) => void;
+type OnChange = (change: Change | null) => void;
 
 /** Receives notifications, on a connection of its own. It is live once its own probe has arrived. */
 class Listener {
@@ -217,7 +230,7 @@ class Listener {
     if (message === this.#probe) this.isLive = true;
     if (!Array.isArray(message)) return;
     if (message.length === 0) this.#onChange(null);
-    for (const [namespace, stream] of message) this.#onChange({ namespace, stream });
+    for (const change of message) if (Array.isArray(change)) this.#onChange(change as unknown as Change);
   }
 }
 

@@ -63,8 +63,27 @@ describe("an address is rejected", () => {
   });
 
   test("with an unknown host", async () => {
-    const refused = await refusal(openPostgres({ url: "postgres://u:s3cret@nowhere.invalid/db" }));
+    const refused = await refusal(
+      openPostgres({ url: "postgres://u:s3cret@nowhere.invalid/db?sslmode=disable" }),
+    );
     expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("host's name") });
+  });
+
+  test.each(["nowhere.invalid", "db", "192.0.2.1", "128.0.0.1", "localhost.example.com", "127.0.0.1.nip.io"])(
+    "of another machine (%s) without TLS, before anything is sent",
+    async (host) => {
+      const refused = await refusal(openPostgres({ url: `postgres://u:s3cret@${host}/db` }));
+      expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining("sslmode=") });
+      expect(refused.message).toContain(`${host} would not be encrypted`);
+    },
+  );
+
+  test("of another machine that PGHOST names, unless PGSSLMODE decides", async () => {
+    vi.stubEnv("PGHOST", "nowhere.invalid");
+    expect(await refusal(openPostgres())).toMatchObject({ code: "INPUT_INVALID" });
+    vi.stubEnv("PGSSLMODE", "disable");
+    expect(await refusal(openPostgres())).toMatchObject({ code: "STORE_IO" });
+    vi.unstubAllEnvs();
   });
 
   test("with a wrong password", async () => {

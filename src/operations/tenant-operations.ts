@@ -1,0 +1,34 @@
+/** Operations on the tenants of a Postgres store. */
+
+import * as z from "zod";
+import { HoldfastError } from "../model/errors.ts";
+import { checkId } from "../model/names.ts";
+import { mutation } from "./operation.ts";
+
+const text = z.string();
+
+export const tenantOperations = [
+  mutation("postgres rls", "Let a database role see one namespace and no other, by row-level security", {
+    who: "person",
+    input: z.strictObject({ role: text, namespace: text, dryRun: z.boolean().optional() }),
+    result: z.strictObject({
+      role: text,
+      namespace: text,
+      applied: z.boolean(),
+      sql: z.array(text),
+      /** Roles that had rights on the tables and see no rows any more. */
+      others: z.array(text),
+    }),
+    async run(context, { role, namespace, dryRun = false }) {
+      checkId(namespace, "namespace");
+      const { store } = (await context.holdfast({ orSchema: true })).journal;
+      if (!store.grantTenant) {
+        throw new HoldfastError("INPUT_INVALID", `postgres rls: ${store.address} is not a Postgres store`, {
+          hint: "Pass the address of one, with a user who owns its tables: --store postgres://owner@host/database",
+        });
+      }
+      const rights = await store.grantTenant({ role, namespace }, { dryRun });
+      return { role, namespace, applied: !dryRun, sql: [...rights.sql], others: [...rights.others] };
+    },
+  }),
+];
