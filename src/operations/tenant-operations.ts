@@ -24,7 +24,7 @@ export const tenantOperations = [
       const { store } = (await context.holdfast({ orSchema: true })).journal;
       if (!store.grantTenant) {
         throw new HoldfastError("INPUT_INVALID", `postgres rls: ${store.address} is not a Postgres store`, {
-          hint: "Pass the address of one, with a user who owns its tables: --store postgres://owner@host/database",
+          hint: "Pass its address, with a user who owns the tables: --store postgres://owner@host/database",
         });
       }
       const rights = await store.grantTenant({ role, namespace }, { dryRun });

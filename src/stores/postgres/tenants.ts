@@ -98,7 +98,9 @@ async function statements(query: Query, schema: string, tenant: Tenant): Promise
     `GRANT SELECT ON ${schema}.meta TO ${role}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables.join(", ")} TO ${role}`,
     `GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ${schema} TO ${role}`,
-    `${hasInvoker ? "GRANT SELECT" : "REVOKE ALL"} ON ${views.join(", ")} ${hasInvoker ? "TO" : "FROM"} ${role}`,
+    hasInvoker
+      ? `GRANT SELECT ON ${views.join(", ")} TO ${role}`
+      : `REVOKE ALL ON ${views.join(", ")} FROM ${role}`,
     ...tables.flatMap((table) => policy(table, tenant)),
   ];
 }
