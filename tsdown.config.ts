@@ -15,6 +15,7 @@ const COLD_START = [
     "hooks/(?!briefing|preview|ingest|background)[^/]*",
     "operations/(project-files|store-place)",
     "project-place",
+    "project-trust",
     "wiring/sample-input",
   ]),
   group("look", 1, [

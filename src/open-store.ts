@@ -7,6 +7,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { OWN_FOLDER, projectPlace } from "./project-place.ts";
+import { refuseUntrusted } from "./project-trust.ts";
 import type { Store } from "./store.ts";
 import type { PostgresOptions } from "./stores/postgres/index.ts";
 import { openSqlite } from "./stores/sqlite/index.ts";
@@ -46,7 +47,9 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   const path = address?.replace(/^file:(\/\/)?/, "");
   if (path === undefined) {
     refuseEphemeralDisk();
-    return openInFolder(projectPlace(process.cwd()).home, options);
+    const place = projectPlace(process.cwd());
+    refuseUntrusted(place, process.cwd());
+    return openInFolder(place.home, options);
   }
   if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ ...options, path: resolve(path) });
   const folder = resolve(path);

@@ -4,11 +4,14 @@
  *     inside a git repository   beside the git directory that all its worktrees share
  *     elsewhere                 the nearest `.holdfast/` above the folder, else in the folder itself
  *
- * It reads git's files instead of running git: starting a process costs more than a short command.
+ * The search upwards ends at the root of the repository and at the home folder: what lies above them is
+ * not the project's. It reads git's files instead of running git: starting a process costs more than a
+ * short command.
  */
 
-import { existsSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, dirname, join, relative, resolve } from "node:path";
 
 export const OWN_FOLDER = ".holdfast";
 
@@ -20,40 +23,62 @@ export interface ProjectPlace {
   /** The configuration file that HOLDFAST_CONFIG names, else the one in `root`. `config/` reads it. */
   readonly configFile: string | null;
   readonly isConfigNamed: boolean;
+  /** The git indexes that could list `home`, by `path`, or a file below `root`; null without a repository. */
+  readonly index: Readonly<Record<"file" | "path" | "ofRoot" | "config", string>> | null;
 }
 
 const CONFIG_FILES = ["ts", "mjs", "js", "json"].map((end) => `holdfast.config.${end}`);
 
 export function projectPlace(from: string): ProjectPlace {
-  const worktree = nearest(from, ".git");
-  const repository = worktree === null ? null : repositoryOf(join(worktree, ".git"));
-  const holder = nearest(from, OWN_FOLDER) ?? from;
+  const limits = homeFolders();
+  const worktree = nearest(from, ".git", limits);
+  const git = worktree === null ? null : gitFolders(join(worktree, ".git"));
+  // Null for a bare or otherwise unusual layout, whose worktrees have no common place.
+  const shared = git && basename(git.common) === ".git" ? dirname(git.common) : null;
+  const holder = shared ?? nearest(from, OWN_FOLDER, worktree === null ? limits : [worktree]) ?? from;
+  const home = join(holder, OWN_FOLDER);
   const root = worktree ?? holder;
   const named = process.env["HOLDFAST_CONFIG"] || undefined;
   const found = CONFIG_FILES.find((name) => existsSync(join(root, name)));
   return {
     root,
-    home: join(repository ?? holder, OWN_FOLDER),
+    home,
     configFile: named === undefined ? (found === undefined ? null : join(root, found)) : resolve(from, named),
     isConfigNamed: named !== undefined,
+    index: git && {
+      file: join(shared === null ? git.own : git.common, "index"),
+      ofRoot: join(git.own, "index"),
+      config: join(git.common, "config"),
+      path: relative(shared ?? root, home),
+    },
   };
 }
 
-function nearest(from: string, name: string): string | null {
-  for (let folder = from; ; folder = dirname(folder)) {
-    if (existsSync(join(folder, name))) return folder;
-    if (dirname(folder) === folder) return null;
+/** The home folder under its two names, if it is reached by a link. */
+function homeFolders(): readonly string[] {
+  const home = homedir();
+  try {
+    return [home, realpathSync(home)];
+  } catch {
+    // A service user may have a home that does not exist.
+    return [home];
   }
 }
 
-/** The parent of the git directory that all worktrees share; null for a bare or otherwise unusual layout. */
-function repositoryOf(git: string): string | null {
-  if (statSync(git).isDirectory()) return dirname(git);
+function nearest(from: string, name: string, last: readonly string[]): string | null {
+  for (let folder = from; ; folder = dirname(folder)) {
+    if (existsSync(join(folder, name))) return folder;
+    if (last.includes(folder) || dirname(folder) === folder) return null;
+  }
+}
+
+/** The git directory of a worktree, and the one that all worktrees share. */
+function gitFolders(git: string): { readonly own: string; readonly common: string } | null {
+  if (statSync(git).isDirectory()) return { own: git, common: git };
   // In a worktree or a submodule, `.git` is a file that names the real git directory.
   const named = /^gitdir: (.+)$/m.exec(readFileSync(git, "utf8"))?.[1];
   if (named === undefined) return null;
   const own = resolve(dirname(git), named.trim());
   const pointer = join(own, "commondir");
-  const common = existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own;
-  return basename(common) === ".git" ? dirname(common) : null;
+  return { own, common: existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own };
 }

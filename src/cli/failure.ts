@@ -53,7 +53,8 @@ const MISUSED: readonly ErrorCode[] = ["NAME_INVALID", "ARGS_NOT_JSON", "VALUE_N
 
 /** Errors of the store or the disk are failures. All others, including a moved store, are refusals. */
 function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
-  if (code === "STORE_MOVED" || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
+  if (code === "STORE_MOVED" || code === "STORE_UNTRUSTED" || (code === "STORE_READONLY" && "moved" in data))
+    return EXIT.refused;
   if (MISUSED.includes(code)) return EXIT.misused;
   if (code.endsWith("_NOT_FOUND")) return EXIT.notFound;
   return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;

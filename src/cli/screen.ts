@@ -1,7 +1,7 @@
 /** The output of a command: pages for people, envelopes for programs, tables, colours, exit codes. */
 
 import { stripVTControlCharacters } from "node:util";
-import { shellWord } from "../model/stream/index.ts";
+import { shellWord } from "../model/names.ts";
 import { ON_A_STORE, withTypedCommands } from "../wiring/index.ts";
 
 export const EXIT = {

@@ -1,6 +1,6 @@
 /** Pages for people about sessions, calls and the store. */
 
-import { shellWord } from "../model/stream/index.ts";
+import { shellWord } from "../model/names.ts";
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./goal-pages.ts";
 import { addStoreOption, commandToPaste, linesOf, type Screen, table, truncate } from "./screen.ts";

@@ -23,6 +23,7 @@ import { checkOptions, type OptionRule } from "../model/options.ts";
 import type { PriceTable } from "../model/session/index.ts";
 import { parseDuration } from "../model/time.ts";
 import { type ProjectPlace, projectPlace } from "../project-place.ts";
+import { refuseUntrustedStore } from "../project-trust.ts";
 import { type ConfigPlace, isTrusted, textOf } from "./trust.ts";
 
 export { coveredFiles, distrust, isTrusted, trust } from "./trust.ts";
@@ -78,11 +79,19 @@ export async function readConfig(
 ): Promise<HoldfastConfig> {
   const { configFile: file, isConfigNamed, home } = place;
   if (file === null) return {};
-  if (isConfigNamed || (!isCode(file) && isHarmless(file))) return readFile(file);
+  if (isConfigNamed) return readFile(file);
+  if (!isCode(file) && isHarmless(file)) return withOwnStore(await readFile(file), place);
   // A program cannot know that a later run finds a record, so `open()` runs no code that it finds.
   if (surface === "open()" && isCode(file)) throw mustBePassed(file);
   if (!isTrusted({ file, home })) throw untrusted({ file, home });
-  return readFile(file);
+  return withOwnStore(await readFile(file), place);
+}
+
+/** A repository that names a store may bring it as well. */
+function withOwnStore(config: HoldfastConfig, place: ProjectPlace): HoldfastConfig {
+  const { store } = config;
+  if (store !== undefined && !isAddress(store)) refuseUntrustedStore(place, store, process.cwd());
+  return config;
 }
 
 function isCode(file: string): boolean {

@@ -49,6 +49,11 @@ const INPUT_MS = 1_000;
 const MAX_HASHED_BYTES = 16 << 20;
 const MAX_LOG_BYTES = 256 << 10;
 
+/** Our own words only: the folder and its files may have been named to be read by an agent. */
+const UNTRUSTED =
+  "Holdfast: the store of this project was not opened, because somebody else may have written it. " +
+  "There is no briefing. Ask a person to run: holdfast status";
+
 const startupMs = process.uptime() * 1_000;
 
 function waitLimit({ min, max, perStart }: typeof LOCK_MS): number {
@@ -85,6 +90,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
       if (isNews && event === "session-start") context = whyNoConfig ?? (await readBriefing(about, place));
     }
   } catch (error) {
+    if (event === "session-start" && isHoldfastError(error, "STORE_UNTRUSTED")) context = UNTRUSTED;
     logError(home ?? homeOfCwd(), `${agentWord ?? ""} ${eventWord ?? ""}`, error);
   }
   // Uses the agent of the command line: Cursor expects the answer of Claude Code from a hook of Claude Code.

@@ -59,6 +59,7 @@ const ERROR_CODES = {
   STORE_READONLY: { retryable: false },
   STORE_CORRUPT: { retryable: false },
   STORE_FOREIGN: { retryable: false },
+  STORE_UNTRUSTED: { retryable: false },
   STORE_TOO_NEW: { retryable: false },
   STORE_REPLACED: { retryable: false },
   STORE_MOVED: { retryable: false },

@@ -49,3 +49,8 @@ export function quoteValue(value: unknown): string {
     typeof value === "string" ? JSON.stringify(value) : String(JSON.stringify(value) ?? typeof value);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
 }
+
+/** Quotes a text, if needed, so that a shell reads it as one word. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "n
 import { dirname, join, relative, resolve } from "node:path";
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
-import { shellWord } from "../model/stream/index.ts";
+import { shellWord } from "../model/names.ts";
 import type { AgentName, PlannedFile } from "../wiring/index.ts";
 import {
   AGENT_TABLE,

@@ -10,6 +10,7 @@ import type { PayloadCodec } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { checkId } from "../model/names.ts";
 import { type ProjectPlace, projectPlace } from "../project-place.ts";
+import { refuseUntrusted } from "../project-trust.ts";
 
 export const PLANNING = ".planning";
 export const DEFAULT_NAMESPACE = "default";
@@ -57,6 +58,8 @@ export function findStore(
   typedNamespace?: string,
 ): StorePlace {
   const project = projectPlace(from);
+  // Also if a store is named: hooks and the choice of a goal write to the project's folder.
+  refuseUntrusted(project, from);
   const own = config.namespace ?? DEFAULT_NAMESPACE;
   const namespace = checkId(typedNamespace ?? own, "namespace");
   const isStoreNamed = address !== undefined && address !== "";

@@ -5,6 +5,7 @@
  */
 
 import { HoldfastError } from "../errors.ts";
+import { shellWord } from "../names.ts";
 
 interface Sealed {
   readonly phase: "leaving" | "left" | "entering";
@@ -61,9 +62,4 @@ function typedAddress(address: string): string | null {
   const [, folder, database] = /^(\/.*)\/([^/]*)$/.exec(server) ?? [];
   const host = folder === undefined ? "" : `host=${folder}&`;
   return shellWord(`postgres://${folder === undefined ? server : `/${database}`}?${host}schema=${schema}`);
-}
-
-/** Quotes a text, if needed, so that a shell reads it as one word. */
-export function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -33,7 +33,10 @@ interface RawDatabase {
 }
 
 interface Driver {
-  readonly DatabaseSync: new (location: string | URL, options: { readOnly: boolean }) => RawDatabase;
+  readonly DatabaseSync: new (
+    location: string | URL,
+    options: { readOnly: boolean; defensive: boolean },
+  ) => RawDatabase;
   /** Whether `close()` leaves statements, and with them descriptors, to the garbage collector. */
   readonly leavesStatements: boolean;
 }
@@ -62,6 +65,12 @@ function loadBuiltin(): Pick<Driver, "DatabaseSync"> | undefined {
   }
 }
 
+/**
+ * A file may come from elsewhere: functions in its schema may not have side effects, and cells are checked
+ * as they are read.
+ */
+const UNTRUSTED_FILE = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON";
+
 export class Connection {
   readonly #driver: Driver;
   #database: RawDatabase | null;
@@ -70,7 +79,9 @@ export class Connection {
 
   private constructor(driver: Driver, location: string | URL, readOnly: boolean) {
     this.#driver = driver;
-    this.#database = new driver.DatabaseSync(location, { readOnly });
+    // Versions of Node before 24.12 ignore `defensive`; the compared schema protects there too.
+    this.#database = new driver.DatabaseSync(location, { readOnly, defensive: true });
+    this.#database.exec(UNTRUSTED_FILE);
   }
 
   static async open(location: string | URL, readOnly: boolean): Promise<Connection> {

@@ -41,6 +41,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
+import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Seal } from "../../store.ts";
 import type { CreateOptions, Failure, FileIdentity, FileOptions } from "../kit/index.ts";
@@ -282,16 +283,30 @@ function mendCompanions(path: string, mode: number): void {
   }
 }
 
+/** Tables that answer in place of a pragma. */
+const SHADOWS = "(SELECT count(*) FROM sqlite_schema WHERE name LIKE 'pragma%')";
 const TABLES = "(SELECT count(*) FROM sqlite_schema)";
 const VERSION = "(SELECT user_version FROM pragma_user_version)";
 
+/** Everything that the schema of a file defines, in one text. ANALYZE adds statistics, which do no harm. */
+const SCHEMA = `(
+  SELECT group_concat(type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, ''), char(10))
+  FROM (SELECT * FROM sqlite_schema WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))
+        ORDER BY type, name))`;
+
+/** The digest of `SCHEMA` in a new file. It changes only together with FORMAT, once that is released. */
+const SCHEMA_DIGEST = "890768e64a8abf2b84938ec53b1f5cae73fc65e99c817ac23d60845d72c3ebc2";
+
+/**
+ * Only `sqlite_schema` is read before the schema is known: a view in its place could make any other name
+ * answer falsely or never, even that of a pragma.
+ */
 function checkFormat(path: string, connection: Connection): void {
+  if (connection.peek(SHADOWS)[0] !== 0) throw changedSchema(path);
   const applicationId = "(SELECT application_id FROM pragma_application_id)";
-  const [application, tables, version] = connection.peek(applicationId, TABLES, VERSION).map(Number) as [
-    number,
-    number,
-    number,
-  ];
+  // One statement is one snapshot: another process may migrate the file meanwhile.
+  const [schema, ...numbers] = connection.peek(SCHEMA, applicationId, TABLES, VERSION);
+  const [application, tables, version] = numbers.map(Number) as [number, number, number];
   if (application === 0 && version === 0 && tables === 0) {
     // Texts go in and out as UTF-8, which SQLite takes for the encoding that the file's first table fixes.
     const [encoding] = connection.peek("(SELECT encoding FROM pragma_encoding)");
@@ -302,6 +317,20 @@ function checkFormat(path: string, connection: Connection): void {
     throw foreignError({ path }, "it is an SQLite database of another program");
   }
   if (version > FORMAT) throw tooNewError({ path }, version, FORMAT);
+  if (version === FORMAT && sha256(String(schema)) !== SCHEMA_DIGEST) throw changedSchema(path);
+}
+
+function changedSchema(path: string): HoldfastError {
+  return new HoldfastError(
+    "STORE_FOREIGN",
+    `${path}: its tables, views or triggers are not exactly those that Holdfast creates`,
+    {
+      hint:
+        "Nothing was read. If you added a view, index or trigger, drop it: sqlite3 can attach the store " +
+        "to a database of yours instead. If you did not, restore a backup.",
+      data: { path },
+    },
+  );
 }
 
 async function openForWriting({ path, busyMs }: FileOptions): Promise<OpenFile> {
@@ -367,7 +396,6 @@ function configure(connection: Connection): void {
   // wal_autocheckpoint: syncing a WAL that still grows takes half as long again; more checkpoints cost more.
   connection.exec(`
     PRAGMA foreign_keys = OFF;
-    PRAGMA trusted_schema = OFF;
     PRAGMA secure_delete = FAST;
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -8000;
