@@ -227,6 +227,7 @@ const blockers: readonly Command[] = [
       ["--task <task...>", "tasks that it blocks", "optional", "tasks"],
       ["--phase <phase...>", "phases that it blocks", "optional", "phases"],
       ["--everything", "it blocks the whole goal"],
+      ["--workaround <text>", "how work goes on meanwhile"],
       ["--report-only", "it blocks nothing until someone confirms it"],
     ],
     page: ({ id, status, description }) => `${id}  ${status}  ${description}\n`,

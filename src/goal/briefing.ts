@@ -278,9 +278,10 @@ function driftLines({ files, limit }: BriefingFacts): Lines {
 
 function blockerLines({ state, now, limit }: BriefingFacts, survey: Survey): string[] {
   const active = activeBlockers(state).map((blocker) => {
-    const { id, description, identifiedAt, reportedAt } = blocker;
+    const { id, description, identifiedAt, reportedAt, workaround } = blocker;
     const age = ago(now, identifiedAt ?? reportedAt);
-    return `BLOCKED ${id} ${quoted(description, limit)}, ${age}${impactText(state, blocker)}`;
+    const around = workaround === null ? "" : `, meanwhile ${quoted(workaround, limit)}`;
+    return `BLOCKED ${id} ${quoted(description, limit)}, ${age}${impactText(state, blocker)}${around}`;
   });
   const bypassed = [...state.blockers.values()].filter(({ status }) => status === "bypassed");
   const workarounds = bypassed.map(

@@ -13,7 +13,7 @@ import { createReadStream, lstatSync, readFileSync, realpathSync, statSync } fro
 import { dirname, join, sep } from "node:path";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { isRelativePath } from "../model/goal/index.ts";
+import { isRelativePath, UNSEEN_HASH } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
 
 export interface FileCheck {
@@ -87,7 +87,8 @@ function compare({ path, hash: expected }: RecordedFile, found: FoundFile): File
   if (why !== null) return { ...result, verdict: "DRIFTED" };
   if (actual === expected) return { ...result, verdict: "OK" };
   if (actual === null) return { ...result, verdict: "MISSING" };
-  const reason = expected === null ? "it was deleted and is there again" : null;
+  const reasons = { [UNSEEN_HASH]: "its content was never recorded" };
+  const reason = expected === null ? "it was deleted and is there again" : (reasons[expected] ?? null);
   return { ...result, verdict: "DRIFTED", why: reason };
 }
 

@@ -119,14 +119,18 @@ export const noteOperations = [
       tasks: z.array(text).optional(),
       phases: z.array(z.union([z.int(), text])).optional(),
       everything: z.boolean().optional(),
+      /** How work goes on meanwhile. */
+      workaround: text.optional(),
       /** Only report it: it blocks nothing until someone confirms it. */
       reportOnly: z.boolean().optional(),
     }),
     result: blockerResult,
-    async run(context, { goal: id, description, tasks = [], phases = [], everything = false, reportOnly }) {
+    async run(context, { goal: id, description, tasks = [], phases = [], ...input }) {
+      const { everything = false, reportOnly, workaround = null } = input;
       const handle = await context.goal(id);
       const affects = { tasks: tasks.map((each) => itemId("T", each)), phases, goal: everything };
-      const made = await handle.block({ description, affects, identified: reportOnly !== true });
+      const identified = reportOnly !== true;
+      const made = await handle.block({ description, affects, workaround, identified });
       return { goal: handle.id, ...view.blockerView(made) };
     },
   }),

@@ -19,7 +19,7 @@ import {
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, DecisionType, GoalDraft, GoalState } from "../model/goal/index.ts";
-import { DECISION_TYPES, isRelativePath, progressOf } from "../model/goal/index.ts";
+import { DECISION_TYPES, isRelativePath, positionOf, progressOf, UNSEEN_HASH } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
@@ -112,7 +112,7 @@ async function hashesOf(root: string | undefined, row: ImportedText["row"]): Pro
     try {
       hashes.set(path, await hashFile(root, path));
     } catch (error) {
-      // Missing, or not below the root: it becomes a fact, and the report says so.
+      // Missing, or not below the root: the report and every resume say so.
       if (!isHoldfastError(error, "INPUT_INVALID")) throw error;
     }
   }
@@ -137,6 +137,9 @@ const HANDLED = words(
 
 const DECISION_KEYS = words(
   "date type context decision reason rationale alternatives_considered alternatives reversible",
+);
+const BLOCKER_KEYS = words(
+  "status description affects identified_at blocked_since blocked_tasks workaround resolution",
 );
 const SESSION_KEYS = words(
   "id agent started ended status context_usage completed issues notes handoff_reason working_on",
@@ -234,8 +237,9 @@ class Import {
     for (let number = 1; number <= total; number++) {
       const isCurrent = title !== null && number === done + 1;
       const id = this.task(isCurrent ? title : `Phase ${phase}, task ${number}`, phase, {
-        ...(isCurrent && plan !== null && { plan }),
-        ...(isCurrent && { wave: whole(position["wave"]) ?? 1 }),
+        // What follows the current task is in its plan: tasks without a plan would come before it.
+        ...(number > done && plan !== null && { plan }),
+        ...(number > done && { wave: whole(position["wave"]) ?? 1 }),
       });
       if (id && number <= done) this.run(finishTaskOf(id, this.by));
       if (id && isCurrent) this.begin(id, position["status"]);
@@ -251,7 +255,11 @@ class Import {
     if (id && named?.[1]) this.begin(id, named[1]);
   }
 
-  private task(title: string, phase: number | null, place: { plan?: number; wave?: number }): string | null {
+  private task(
+    title: string,
+    phase: number | null,
+    place: { plan?: number; wave?: number; description?: string | null },
+  ): string | null {
     const { given } = this.draft.state;
     this.run((state) =>
       planningActs.addTasks(state, this.by, [{ title, ...(phase !== null && { phase }), ...place }]),
@@ -293,20 +301,20 @@ class Import {
   blockers(list: readonly Row[]): void {
     for (const each of list) {
       const status = typeof each["status"] === "string" ? each["status"] : "active";
-      const affects = strings(each["affects"]).map((word) => word.slice(0, LINE));
+      const named = strings(each["affects"]).map((word) => word.slice(0, LINE));
+      const affects = [...named, ...this.blockedTasks(each["blocked_tasks"], named)];
       const description = prose(each["description"]) ?? "(nothing)";
-      const acted = this.run((state) => {
-        const act = noteActs.block(state, this.by, { description, affects, identified: status !== "new" });
-        const since = time(each["identified_at"] ?? each["blocked_since"]);
-        const [reported, ...rest] = act.events;
-        if (since === null || reported?.type !== "blocker.reported") return act;
-        return { ...act, events: [{ ...reported, data: { ...reported.data, reportedAt: since } }, ...rest] };
-      });
-      if (!acted) continue;
-      const id = itemId("B", this.draft.state.given.B);
       const workaround = prose(each["workaround"]);
+      const since = time(each["identified_at"] ?? each["blocked_since"]);
+      const input = { description, affects, workaround, identified: status !== "new" };
+      const isReported = this.run((state) => {
+        const act = noteActs.block(state, this.by, input);
+        return since === null ? act : { ...act, events: act.events.map((event) => datedBack(event, since)) };
+      });
+      if (!isReported) continue;
+      const id = itemId("B", this.draft.state.given.B);
       if (status === "bypassed") {
-        const followUps = strings(each["workaround_tasks"]).map((title) => ({ title: title.slice(0, LINE) }));
+        const followUps = namedTasks(each["workaround_tasks"]);
         this.run((state) =>
           noteActs.bypass(state, this.by, { blocker: id, workaround: workaround ?? "Not said.", followUps }),
         );
@@ -315,10 +323,20 @@ class Import {
         const resolution = prose(each["resolution"]) ?? "Not said.";
         this.run((state) => noteActs.resolve(state, this.by, { blocker: id, resolution }));
       }
-      const own = ["status", "description", "affects", "identified_at", "blocked_since", "resolution"];
-      const used = status === "bypassed" ? ["workaround", "workaround_tasks"] : [];
-      this.keepOthers(`blockers.${id}`, each, [...own, ...used]);
+      const used = status === "bypassed" ? ["workaround_tasks"] : [];
+      this.keepOthers(`blockers.${id}`, each, [...BLOCKER_KEYS, ...used]);
     }
+  }
+
+  /** Adds the tasks that a blocker names, to the first phase that it affects. Returns their ids. */
+  private blockedTasks(named: unknown, affects: readonly string[]): string[] {
+    const { phases } = this.draft.state;
+    const numbers = affects.map((word) => Number(/^phase (\d+)\b/i.exec(word)?.[1]));
+    const phase = phases.find(({ number }) => numbers.includes(number))?.number ?? null;
+    return namedTasks(named).map(({ title, description }) => {
+      const known = [...this.draft.state.tasks.values()].find((task) => task.title === title);
+      return known?.id ?? this.task(title, phase, { description }) ?? title;
+    });
   }
 
   sessions(list: readonly Row[]): void {
@@ -352,7 +370,10 @@ class Import {
 
   context(row: Row, hashes: ReadonlyMap<string, string>): void {
     const next = prose(row["next_action"]);
-    if (next !== null) this.run((state) => sessionActs.setNext(state, this.by, { text: next }));
+    const { task } = positionOf(this.draft.state);
+    const running = this.draft.state.tasks.get(task ?? "")?.status === "in_progress" ? task : null;
+    if (next !== null || running !== null)
+      this.run((state) => sessionActs.setNext(state, this.by, { text: next, task: running }));
     const context = map(row["resume_context"]);
     for (const text of strings(context["key_implementations"])) {
       this.run((state) => noteActs.implementation(state, this.by, { text: text.slice(0, TEXT) }));
@@ -361,17 +382,18 @@ class Import {
       this.run((state) => noteActs.ask(state, this.by, text.replace(/^Q-\d+ +/, "").slice(0, TEXT)));
     }
     const files = strings(context["files_modified_this_session"] ?? context["files_modified"]);
-    const found = files.filter((path) => hashes.has(path));
-    if (found.length > 0) {
-      const recorded = found.map((path) => ({
-        path,
-        hash: hashes.get(path) as string,
-        act: "modified" as const,
-      }));
-      this.run((state) => noteActs.recordFiles(state, this.by, { files: recorded }));
-    }
-    const missing = files.filter((path) => !hashes.has(path));
-    if (missing.length > 0) this.keep("files_modified", missing);
+    const act = "modified" as const;
+    const recorded = files
+      .filter(isRelativePath)
+      .map((path) => ({ path, hash: hashes.get(path) ?? UNSEEN_HASH, act }));
+    const active = [...this.draft.state.history.values()].findLast(({ status }) => status === "active");
+    const session = active?.id ?? null;
+    if (recorded.length > 0)
+      this.run((state) => noteActs.recordFiles(state, this.by, { files: recorded, session }));
+    const missing = recorded.filter(({ hash }) => hash === UNSEEN_HASH);
+    for (const { path } of missing) this.contradictions.push(`${path} was modified, but is not there`);
+    const unusable = files.filter((path) => !isRelativePath(path));
+    if (unusable.length > 0) this.keep("files_modified", unusable);
     this.keepOthers("resume_context", context, CONTEXT_KEYS);
   }
 
@@ -428,6 +450,21 @@ class Import {
       return false;
     }
   }
+}
+
+function datedBack(event: GoalDraft, since: number): GoalDraft {
+  if (event.type === "blocker.reported") return { ...event, data: { ...event.data, reportedAt: since } };
+  if (event.type === "blocker.identified") return { ...event, data: { ...event.data, identifiedAt: since } };
+  return event;
+}
+
+/** `task-xyz: "Configure it"` is a task with that title; its name is kept in the description. */
+function namedTasks(value: unknown): { title: string; description: string | null }[] {
+  return strings(value).map((text) => {
+    const named = /^([\w.-]+): *"?(.*?)"?$/.exec(text);
+    if (!named?.[1] || !named[2]) return { title: text.slice(0, LINE), description: null };
+    return { title: named[2].slice(0, LINE), description: `Imported as ${named[1]}.` };
+  });
 }
 
 function finishTaskOf(id: string, by: Actor): (state: GoalState) => Act<unknown> {

@@ -177,15 +177,16 @@ function taskItem(text: string): Row {
 }
 
 function blockerItem(text: string): Row {
+  const around = / \(workaround: (.*)\)$/.exec(text);
   const affects = /\(affects: ([^)]*)\)/.exec(text);
-  const named = /^(?:(\S+-\d+) +)?(?:\[([a-z]+)\] +)?(.*)$/.exec(
-    affects ? text.replace(affects[0], "").trim() : text,
-  );
+  const bare = text.replace(around?.[0] ?? "", "").replace(affects?.[0] ?? "", "");
+  const named = /^(?:(\S+-\d+) +)?(?:\[([a-z]+)\] +)?(.*)$/.exec(bare.trim());
   return {
     ...(named?.[1] && { id: named[1] }),
     ...(named?.[2] && { status: named[2] }),
     description: named?.[3] ?? text,
     affects: affects?.[1]?.split(/, */) ?? [],
+    ...(around?.[1] && { workaround: around[1] }),
   };
 }
 

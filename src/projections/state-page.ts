@@ -163,7 +163,7 @@ function taskLines(state: GoalState, survey: Survey, position: Position): Shown 
 }
 
 function blockerLine({ status, description, affects, workaround }: Blocker): string {
-  const around = status === "bypassed" && workaround !== null ? ` (workaround: ${workaround})` : "";
+  const around = workaround !== null ? ` (workaround: ${workaround})` : "";
   return `[${status}] ${description}${affectedWords(affects)}${around}`;
 }
 

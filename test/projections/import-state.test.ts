@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { goalCore } from "../../src/goal/index.ts";
 import { encodeGoal, progressOf } from "../../src/model/goal/index.ts";
-import { type ImportReport, importState, renderGoal } from "../../src/projections/index.ts";
+import { type ImportReport, importState, renderGoal, resumeGoal } from "../../src/projections/index.ts";
 import { Bench } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 
@@ -99,11 +99,10 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
         status: "active",
         affects: { phases: [3] },
         reportedAt: Date.UTC(2024, 0, 15),
-      });
-      expect(state.facts.get("imported.blockers.B-001")?.value).toEqual({
-        id: "block-001",
+        identifiedAt: Date.UTC(2024, 0, 15),
         workaround: "Proceeding with email/password auth first",
       });
+      expect(state.facts.get("imported.blockers.B-001")?.value).toEqual({ id: "block-001" });
       expect(state.history.get("session-001")).toMatchObject({
         status: "ended",
         startedAt: Date.UTC(2024, 0, 14, 9),
@@ -121,10 +120,91 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
     },
   );
 
-  test("missing files are kept by name, and the running task can be taken over", async () => {
-    const { goal, kept } = await bring(seed("STATE.md"));
-    expect(kept).toContain("imported.files_modified");
-    expect(goal.state.files.size).toBe(0);
+  test.each(["STATE.md", "STATE-flat.md"])(
+    "the worked example (%s) resumes where it stopped",
+    async (name) => {
+      const { goal, contradictions } = await bring(seed(name), {
+        "src/api/auth/refresh.ts": "a",
+        "src/middleware/auth.ts": "b",
+      });
+      expect(contradictions).toContain("db/migrations/002_refresh_tokens.sql was modified, but is not there");
+      open[0]?.bench.passMs(48 * 3_600_000);
+      const { status, review, display } = await resumeGoal(goal);
+      expect({ status, review, display }).toEqual({
+        status: "review",
+        review: ["db/migrations/002_refresh_tokens.sql MISSING"],
+        display: [
+          "Resuming from Phase 2, Plan 3, Task: Implement token rotation endpoint",
+          "Decisions made: D-001 httpOnly cookie, not localStorage; D-002 jose over jsonwebtoken; D-003 7 days",
+          "Active blockers: B-001 Waiting for OAuth credentials from client",
+        ],
+      });
+      const { tasks } = await goal.next();
+      expect(tasks.map(({ id, title }) => `${id} ${title}`)).toEqual([
+        "T-006 Implement token rotation endpoint",
+        "T-007 Phase 2, task 7",
+        "T-008 Phase 2, task 8",
+      ]);
+      const { files } = await goal.checkFiles();
+      const lines = goal.briefing({ files }).split("\n");
+      expect(lines).toContain('NEXT T-006 "Implement token rotation endpoint", build task, in_progress');
+      expect(lines).toContain(
+        'BLOCKED B-001 "Waiting for OAuth credentials from client", 1 d 9 h ago, pauses phase 3, ' +
+          'meanwhile "Proceeding with email/password auth first"',
+      );
+      expect(lines.filter((line) => /^(?:DRIFT|TAKEN)/.test(line))).toEqual([
+        "DRIFT db/migrations/002_refresh_tokens.sql MISSING: look before you rely on it",
+      ]);
+      const page = renderGoal(goal.state, goal.seq).files.find(({ path }) => path === "STATE.md")?.text ?? "";
+      expect(page.slice(page.indexOf("\n# ") + 1)).toBe(readFileSync(seed("STATE-rendered.md"), "utf8"));
+      // A sweep puts the task back: it stays the next one.
+      await goal.reset({ task: "T-006", why: "no process", by: { name: "s", role: "supervisor" } });
+      expect((await goal.next()).tasks[0]?.id).toBe("T-006");
+    },
+  );
+
+  test("the formats of blockers, sessions and decisions keep their meaning", async () => {
+    const { goal, contradictions, kept } = await bring(seed("STATE-records.md"));
+    const { state } = goal;
+    expect(contradictions).toEqual([]);
+    expect(kept).toEqual(["imported.blockers.B-001", "imported.blockers.B-002", "imported.initiative"]);
+    expect(
+      [...state.tasks.values()].map(({ id, title, phase, description }) => [id, title, phase, description]),
+    ).toEqual([
+      ["T-001", "Configure production environment", 4, "Imported as task-xyz."],
+      ["T-002", "Apply final styles when mockups ready", 1, "Imported as task-abc."],
+    ]);
+    expect(state.blockers.get("B-001")).toMatchObject({
+      status: "active",
+      affects: { phases: [4, 5], tasks: ["T-001"], other: [] },
+      reportedAt: Date.UTC(2024, 0, 15, 10),
+      identifiedAt: Date.UTC(2024, 0, 15, 10),
+      workaround: null,
+    });
+    expect(state.blockers.get("B-002")).toMatchObject({
+      status: "bypassed",
+      affects: { other: ["UI implementation"] },
+      identifiedAt: Date.UTC(2024, 0, 14, 9),
+      workaround: "Using placeholder styles, will refine later",
+      followUps: ["T-002"],
+    });
+    expect(state.decisions.get("D-001")).toMatchObject({
+      reversible: false,
+      alternatives: [
+        { option: "Alternative A", whyNot: "rejected because of its price" },
+        { option: "Alternative B", whyNot: "rejected because of its age" },
+      ],
+    });
+    expect(state.history.get("session-002")).toMatchObject({
+      agent: "worker-def",
+      contextUsage: 0.62,
+      handoffReason: "Context limit reached",
+      issues: ["Context exceeded 50%, quality may have degraded", "Encountered blocker: missing env vars"],
+    });
+  });
+
+  test("the running task can be taken over", async () => {
+    const { goal } = await bring(seed("STATE.md"));
     const { task } = goal.position();
     const claim = await goal.claim(task ?? "", { by: { name: "w", role: "worker" } });
     await claim.submit({ summary: "done" });

@@ -193,14 +193,15 @@ export const eventSchemas = {
     ...contentShape(DECISION),
     supersedes: decisionId.nullable(),
   })),
-  /** `reportedAt`: when it was first seen, if that was before the goal existed. */
+  /** `reportedAt`, and `identifiedAt` below: given if that was before the goal existed. */
   "blocker.reported": stamped(() => ({
     id: blockerId,
     description: text,
     affects: z.strictObject(shapeOf(AFFECTS)),
+    workaround: optionalText.optional(),
     reportedAt: whole.optional(),
   })),
-  "blocker.identified": stamped(() => ({ blocker: blockerId })),
+  "blocker.identified": stamped(() => ({ blocker: blockerId, identifiedAt: whole.optional() })),
   "blocker.bypassed": stamped(() => ({ blocker: blockerId, workaround: text, followUps: z.array(taskId) })),
   "blocker.resolved": stamped(() => ({ blocker: blockerId, resolution: text })),
   "fact.set": stamped(() => ({ ...contentShape(FACT) })),

@@ -197,14 +197,14 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
     state.decisions.set(content.id, { ...content, supersededBy: null, at, seq, revision: seq });
   },
   "blocker.reported": (state, { id, description, affects, by, ...data }, { seq, at }) => {
-    const { reportedAt = at } = data;
+    const { reportedAt = at, workaround = null } = data;
     useNumber(state, "B", id);
     const times = { reportedAt, identifiedAt: null, bypassedAt: null, resolvedAt: null };
-    const outcome = { workaround: null, followUps: [], resolution: null, seq, revision: seq };
+    const outcome = { workaround, followUps: [], resolution: null, seq, revision: seq };
     state.blockers.set(id, { id, status: "new", description, affects, by, ...times, ...outcome });
   },
-  "blocker.identified": (state, { blocker }, { seq, at }) => {
-    moveBlocker(state, blocker, "identify", { identifiedAt: at, revision: seq });
+  "blocker.identified": (state, { blocker, identifiedAt }, { seq, at }) => {
+    moveBlocker(state, blocker, "identify", { identifiedAt: identifiedAt ?? at, revision: seq });
   },
   "blocker.bypassed": (state, { blocker, workaround, followUps }, { seq, at }) => {
     moveBlocker(state, blocker, "bypass", { bypassedAt: at, workaround, followUps, revision: seq });

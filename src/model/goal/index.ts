@@ -56,6 +56,7 @@ export {
   isRelativePath,
   type Question,
   searchDecisions,
+  UNSEEN_HASH,
 } from "./notes.ts";
 export type { NextTasks, Position, Progress, RunState } from "./position.ts";
 export {

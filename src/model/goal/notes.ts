@@ -98,6 +98,9 @@ export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
   return [...facts].filter(({ expiresAt }) => expiresAt === null || expiresAt > now);
 }
 
+/** In place of the hash of a file that was listed, but never seen: no content has it. */
+export const UNSEEN_HASH = "0".repeat(64);
+
 export const FILE_ACTS = ["examined", "modified", "deleted"] as const;
 export type FileAct = (typeof FILE_ACTS)[number];
 

@@ -124,10 +124,10 @@ export interface NextTasks {
 
 export function nextTasks(state: GoalState): NextTasks {
   const survey = surveyGoal(state);
-  if (survey.ready.length > 0) {
+  if (survey.ready.length + unheldNext(state, survey).length > 0) {
     const first = nextTaskOf(state, survey);
     const rank = (task: Task): number => Number(task.id !== first);
-    const tasks = [...survey.ready].sort((a, b) => rank(a) - rank(b));
+    const tasks = [...unheldNext(state, survey), ...survey.ready].sort((a, b) => rank(a) - rank(b));
     return { tasks, outlook: "ready", why: `${tasks.length} ready in phase ${survey.current?.name}` };
   }
   const none = (outlook: NextTasks["outlook"], why: string): NextTasks => ({ tasks: [], outlook, why });
@@ -154,6 +154,12 @@ export function nextTasks(state: GoalState): NextTasks {
   if (failed.length > 0) return none("stuck", `failed for good: ${shortList(failed)}; retry or drop them`);
   const { current } = survey;
   return none("unplanned", current ? `phase ${current.name} has no task to do` : "the goal has no tasks yet");
+}
+
+/** The recorded next task, if it is in progress by a claim that an import made: no process holds it. */
+function unheldNext(state: GoalState, survey: Survey): Task[] {
+  const task = state.tasks.get(nextTaskOf(state, survey) ?? "");
+  return task?.status === "in_progress" && task.claim?.token === 0 ? [task] : [];
 }
 
 function shortList(all: readonly string[]): string {
