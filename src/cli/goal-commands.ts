@@ -96,6 +96,13 @@ const goals: readonly Command[] = [
       return `goal ${goal} created\nplan the work: ${add}\n`;
     },
   }),
+  command("goal import", "make a goal from a STATE.md of another tool", {
+    args: [
+      ["<file>", "the STATE.md"],
+      ["[name]", "the goal's name (default: its initiative or title)", "id"],
+    ],
+    page: page.importedPage,
+  }),
   command("goal show", "show a goal", { args: [["[goal]", "the goal"]], page: page.goalPage }),
   command("goal use", "choose the default goal of this worktree", {
     args: [["[goal]", "the goal; without it, shows the chosen one"]],

@@ -122,6 +122,19 @@ function historyTable(history: ResultOf<"goal show">["history"], screen: Screen)
   return table(screen, ["session", "agent", "status", "started", "task", "handed off"], rows, ["handed off"]);
 }
 
+export function importedPage(result: ResultOf<"goal import">, screen: Screen): string {
+  const { goal, percent, contradictions, assumed, kept, renamedTo, position } = result;
+  const lines = [
+    `goal ${goal} imported: ${percent}%, at ${position.task ?? "no task"} (${position.status})`,
+    ...(renamedTo === null ? [] : [`the imported file is now ${renamedTo}`]),
+    ...contradictions.map((each) => `! ${each}`),
+    ...assumed.map((each) => screen.paint.dim(`assumed: ${each}`)),
+    ...(kept.length === 0 ? [] : [screen.paint.dim(`kept as facts: ${kept.join(", ")}`)]),
+    `continue: ${commandToPaste(screen, `holdfast resume --goal ${goal}`)}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
 export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): string {
   const first = 'holdfast goal new <name> "what to achieve"';
   if (goals.length === 0) return `no goals yet: ${commandToPaste(screen, first)}\n`;

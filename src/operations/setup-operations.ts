@@ -24,6 +24,7 @@ import {
   readWhole,
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
+import { foreignPage } from "./goal-import.ts";
 import { definedFields, mutation } from "./operation.ts";
 import { PLANNING } from "./store-place.ts";
 
@@ -159,8 +160,10 @@ async function make(context: Context, planned: Plan): Promise<Result> {
     placeAll(root, planned.files);
   }
   const isNew = planned.files.some(({ before, after }) => before !== after);
+  const page = context.isStoreNamed ? null : foreignPage(context.place);
+  const offers = page === null ? [] : [`${page} can become a goal: ${planned.command} goal import ${page}`];
   const afterwards = isNew ? planned.agents.map((agent) => AGENT_TABLE[agent].afterwards) : [];
-  return { ...base(planned, "made"), address, created, notes: [...planned.notes, ...afterwards] };
+  return { ...base(planned, "made"), address, created, notes: [...planned.notes, ...offers, ...afterwards] };
 }
 
 function remove(context: Context, planned: Plan): Result {

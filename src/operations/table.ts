@@ -2,6 +2,7 @@
 
 import type * as z from "zod";
 import { callOperations } from "./call-operations.ts";
+import { goalImportOperations } from "./goal-import.ts";
 import { goalOperations } from "./goal-operations.ts";
 import { handoffOperations } from "./handoff-operations.ts";
 import { historyOperations } from "./history-operations.ts";
@@ -20,6 +21,7 @@ const ROWS = [
   ...storeOperations,
   ...initOperations,
   ...goalOperations,
+  ...goalImportOperations,
   ...handoffOperations,
   ...taskOperations,
   ...noteOperations,

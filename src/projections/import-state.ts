@@ -21,7 +21,7 @@ import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, DecisionType, GoalDraft, GoalState } from "../model/goal/index.ts";
 import { DECISION_TYPES, isRelativePath, positionOf, progressOf, UNSEEN_HASH } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
-import { quoteValue } from "../model/names.ts";
+import { isId, quoteValue } from "../model/names.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { finishTask } from "./edit-changes.ts";
 import type { ImportedText, Row } from "./imported-text.ts";
@@ -83,6 +83,16 @@ export async function importState(
     return importActs(state, by, imported, hashes);
   });
   return { goal, ...notes };
+}
+
+/** A name for the goal of a STATE.md: its `initiative`, else its title. Null: it has neither. */
+export async function importedName(file: string): Promise<string | null> {
+  const { row } = await readFile(file);
+  const { initiative } = row;
+  if (isId(initiative)) return initiative;
+  const slug = (shortText(row["title"]) ?? "").toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const name = slug.slice(0, 60).replace(/^-|-$/g, "");
+  return name === "" ? null : name;
 }
 
 const shortText = (value: unknown): string | null => prose(value)?.slice(0, LINE) ?? null;
@@ -237,7 +247,7 @@ class Import {
     for (let number = 1; number <= total; number++) {
       const isCurrent = title !== null && number === done + 1;
       const id = this.task(isCurrent ? title : `Phase ${phase}, task ${number}`, phase, {
-        // What follows the current task is in its plan: tasks without a plan would come before it.
+        // Later tasks are in the plan of the current one: without a plan they would come before it.
         ...(number > done && plan !== null && { plan }),
         ...(number > done && { wave: whole(position["wave"]) ?? 1 }),
       });

@@ -5,7 +5,7 @@ export { mergeAllEvents, mergeEventFolder } from "./event-files.ts";
 export { migrateFile, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 export type { SyncReport } from "./goal-folder.ts";
 export type { EditReport } from "./human-edit.ts";
-export { type ImportOptions, type ImportReport, importState } from "./import-state.ts";
+export { type ImportOptions, type ImportReport, importedName, importState } from "./import-state.ts";
 export { SCHEMAS } from "./json-schemas.ts";
 export type { ProjectOptions } from "./project-goal.ts";
 export { editNotes, followGoal, GoalFolder, keepEvents, projectGoal } from "./project-goal.ts";

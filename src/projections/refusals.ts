@@ -66,10 +66,12 @@ export function editLeft(edit: {
     from === "git"
       ? ` Or, if all of it still holds, in that folder: cp ${beside} ${file} && holdfast rebuild`
       : "";
+  const isForeign = from === "stranger" && file === "STATE.md";
+  const importing = isForeign ? ` Or make a goal of it, in that folder: holdfast goal import ${beside}` : "";
   const hint =
     beside === null
       ? "Make the change in another way, such as by a command."
-      : `The file is kept as ${beside}. Make the change in another way, then remove it.${again}`;
+      : `The file is kept as ${beside}. Make the change in another way, then remove it.${again}${importing}`;
   const message = `${file}: not everything in it could be applied: ${left.join("; ")}`;
   return refusal("EDIT_LEFT", message, hint, { file, beside, left });
 }

@@ -16,6 +16,7 @@ beforeAll(async () => {
   line = await CommandLine.build();
   writeFileSync(join(line.project, "users.sql"), "create table users ()");
   writeFileSync(join(line.project, "holdfast.config.json"), "{}");
+  writeFileSync(join(line.project, "old.md"), "title: Old work\nnext_action: continue\n");
 });
 afterAll(() => line.remove());
 
@@ -95,6 +96,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["check"],
   ["export", "all.jsonl"],
   ["import", "all.jsonl", "--store", "other.db"],
+  ["goal", "import", "old.md", "old", "--store", "other.db"],
   ["copy", "other.db", "third.db"],
 ];
 

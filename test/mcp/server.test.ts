@@ -106,6 +106,8 @@ describe("tools, resources and prompts", () => {
     };
     await say(client, "goal_new", { id: "docs", statement: "Write the docs", phases: ["Draft"] });
     const goal = "checkout";
+    writeFileSync(join(project.folder, "old.md"), "title: Old work\nnext_action: go on\n");
+    expect(await say(client, "goal_import", { file: "old.md" })).toMatchObject({ goal: "old-work" });
     for (const title of ["users table", "orders table", "review"])
       await say(client, "task_add", { goal, title });
     await say(client, "goal_move", { goal, to: "API" });

@@ -96,6 +96,7 @@ const ROWS: readonly Row[] = [
   ["goal_list", "goal list"],
   ["goal_show", "goal show"],
   ["goal_new", "goal new"],
+  ["goal_import", "goal import"],
   ["goal_move", "move", "", "idempotent"],
   ["task_list", "task list"],
   ["task_show", "task show"],

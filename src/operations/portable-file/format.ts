@@ -268,7 +268,9 @@ function parse(file: string, raw: Buffer): Line {
   try {
     return JSON.parse(raw.toString("utf8")) as Line;
   } catch {
-    throw unusable(file, "a line of it is not JSON");
+    const isPage = file.endsWith(".md");
+    const hint = isPage ? `Nothing was written. For a STATE.md: holdfast goal import ${file}` : undefined;
+    throw unusable(file, "a line of it is not JSON", hint);
   }
 }
 
