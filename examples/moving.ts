@@ -1,10 +1,10 @@
 /**
- * Moving to another store: all data is copied, completed calls stay completed, and a program that still has
- * the old store open can no longer write to it.
+ * Moving to another store: all data is copied, completed calls stay completed, and a program that still opens
+ * the old store can no longer write to it.
  */
 
 import { join } from "node:path";
-import { abandonCopy, copy, isHoldfastError, open, tool } from "holdfast";
+import { abandonMove, isHoldfastError, move, open, tool, undoMove } from "holdfast";
 import { z } from "zod";
 import { temporaryFolder } from "./temporary-folder.ts";
 
@@ -23,29 +23,36 @@ const charge = tool({
   },
 });
 
-const forgotten = await open(old);
-const session = await forgotten.session("order-4711");
+const holdfast = await open(old);
+const session = await holdfast.session("order-4711");
 await session.call({ id: "pay", tool: charge, args: { order: "4711" } });
 
 // A store with an active worker cannot be moved.
 try {
-  await copy(old, next);
+  await move(old, next);
 } catch (error) {
   if (!isHoldfastError(error, "STREAM_BUSY")) throw error;
   console.log(`${error.code}: ${error.hint}`);
 }
-await session.close();
+await holdfast.close();
 
-// A killed copy leaves a store that rejects writes. This would open it again.
-await abandonCopy(old);
+// A killed move leaves a store that rejects writes. This would open it again.
+await abandonMove(old);
 
-const { rows } = await copy(old, next);
+const { rows } = await move(old, next);
 console.log(`moved ${rows.stream.count} stream and ${rows.key.count} key`);
+
+// Until something is written to the new store, there is a way back.
+await undoMove(old, next);
+console.log("undone: laptop.db takes writes again");
+await move(old, next);
+
+const forgotten = await open(old);
 try {
   await forgotten.session("order-4711");
 } catch (error) {
   if (!isHoldfastError(error)) throw error;
-  console.log(`the forgotten worker: ${error.message.replaceAll(`${folder}/`, "")}`);
+  console.log(`a forgotten worker: ${error.message.replaceAll(`${folder}/`, "")}`);
 }
 await forgotten.close();
 

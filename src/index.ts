@@ -17,9 +17,9 @@ export type {
 } from "./goal/index.ts";
 export { runWithCheckpoints } from "./goal/index.ts";
 export type {
-  CopyOptions,
-  CopyReport,
   Decision,
+  MoveOptions,
+  MoveReport,
   PayloadCodec,
   PayloadPlace,
   PruneReport,
@@ -67,7 +67,7 @@ export type {
 } from "./model/session/index.ts";
 export type { StreamKind } from "./model/stream/index.ts";
 export { event } from "./model/stream/index.ts";
-export { abandonCopy, copy, Holdfast, type OpenOptions, open } from "./open.ts";
+export { abandonMove, Holdfast, move, type OpenOptions, open, undoMove } from "./open.ts";
 export { openPostgres } from "./open-store.ts";
 export type {
   EditReport,

@@ -5,8 +5,9 @@ import { join, resolve } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
 import type { HoldfastConfig } from "./config/index.ts";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
-import type { CopyOptions, CopyReport, PayloadCodec } from "./journal/index.ts";
-import { abandonMove, copyStore, everyStream, Journal, openTarget } from "./journal/index.ts";
+import type { MoveOptions, MoveReport, PayloadCodec } from "./journal/index.ts";
+import * as moving from "./journal/index.ts";
+import { everyStream, Journal } from "./journal/index.ts";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { goalKind } from "./model/goal/index.ts";
 import { checkOptions, type OptionRule } from "./model/options.ts";
@@ -109,35 +110,51 @@ async function foundConfig(): Promise<HoldfastConfig> {
 
 /**
  * Moves everything from one store to another, which must be new. Stop the workers first: a store with a live
- * lease is rejected. Afterwards the first store can only be read, and its users get an error that names the
- * second, so that nothing is done twice. After a kill, make the same call again; until then neither store
- * takes writes.
+ * lease is rejected, and so is one that another process has open. Afterwards the first store can only be
+ * read, and its users get an error that names the second, so that nothing is done twice. After a kill, make
+ * the same call again. For a backup, use `holdfast backup`.
  *
  * @example
- * await copy("./.holdfast/store.db", "postgres://db.example.com/app");
+ * await move("./.holdfast/store.db", "postgres://db.example.com/app");
  */
-export function copy(
+export function move(
   from: string | Holdfast,
   to: string | Holdfast,
-  options: CopyOptions = {},
-): Promise<CopyReport> {
+  options: MoveOptions = {},
+): Promise<MoveReport> {
   return withStore(from, (source) =>
     withStore(
       to,
-      (target) => copyStore(source, target, options),
-      (address) => openTarget(source, (how) => openStore(address, how)),
+      (target) => moving.moveStore(source, target, options),
+      (address) => moving.openTarget(source, (how) => openStore(address, how)),
     ),
   );
 }
 
 /**
- * Gives up a copy that was interrupted: its source takes writes again.
+ * Undoes a finished move while the second store has no new writes: the first takes writes again, the second
+ * none. Stop all programs that have the second store open.
  *
  * @example
- * await abandonCopy("./.holdfast/store.db");
+ * await undoMove("./.holdfast/store.db", "postgres://db.example.com/app");
  */
-export function abandonCopy(from: string | Holdfast): Promise<void> {
-  return withStore(from, abandonMove);
+export function undoMove(from: string | Holdfast, to: string | Holdfast): Promise<MoveReport> {
+  const existing = (address: string) => openStore(address, { mustExist: true });
+  return withStore(
+    from,
+    (source) => withStore(to, (target) => moving.undoMove(source, target), existing),
+    existing,
+  );
+}
+
+/**
+ * Gives up a move that was interrupted: its source takes writes again.
+ *
+ * @example
+ * await abandonMove("./.holdfast/store.db");
+ */
+export function abandonMove(from: string | Holdfast): Promise<void> {
+  return withStore(from, moving.abandonMove);
 }
 
 /** Runs `act` on a store. Closes the store afterwards only if it was opened here. */

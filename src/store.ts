@@ -353,9 +353,11 @@ export interface WatchRequest {
   readonly stream?: string;
 }
 
-/** The state of a store in a copy (`journal/copy.ts`). All phases but `arrived` refuse every write. */
+/** The state of a store in a move (`journal/move.ts`). All phases but `arrived` refuse every write. */
 export type Seal = Readonly<Record<"move" | "other", string>> & {
-  readonly phase: "leaving" | "left" | "entering" | "arrived";
+  readonly phase: "leaving" | "left" | "entering" | "arrived" | "returning";
+  /** While `returning`: the move that is undone. */
+  readonly of?: string;
 };
 
 type In<Of, Row> = Readonly<Row & { of: Of; namespace: string }>;
@@ -369,7 +371,7 @@ export type MovedRow =
   | In<"key", KeyRow>
   | In<"artifact", { hash: string; bytes: Uint8Array; putAt: number }>;
 
-/** The verbs of a copy between two stores. */
+/** The verbs of a move between two stores. */
 export interface Moving {
   seal(): Promise<Seal | null>;
   /** Replaces the seal if it is `expect`; otherwise changes nothing and returns false. */
@@ -378,6 +380,11 @@ export interface Moving {
   dump(cursor: string | null, only?: readonly MovedRow["of"][]): Promise<Page<MovedRow>>;
   /** Inserts rows, or replaces those that are there. Only while the seal is `entering` for this `move`. */
   restore(move: string, rows: readonly MovedRow[]): Promise<void>;
+  /**
+   * Another user of the store, in words: "another process has the file open". Null if there is none, or if
+   * the store cannot tell. A move refuses a store that is in use.
+   */
+  otherUser?(): Promise<string | null>;
 }
 
 /**
@@ -390,7 +397,7 @@ export interface Moving {
 export interface Store {
   /** Kind and place, for messages: `sqlite ./.holdfast/store.db`. Must not contain a password. */
   readonly address: string;
-  /** Needed by `copy`. A store without it cannot be copied. */
+  /** Needed by `move`. A store without it cannot be moved. */
   readonly moving?: Moving;
   /**
    * Appends all writes of the batch, or none. It is the only way to change events. The batch is durable

@@ -44,7 +44,7 @@ const SETS = {
   },
   others: {
     of: [
-      "test/journal/copy/programs",
+      "test/journal/move/programs",
       "test/stores/files/programs/artifact-putter.ts",
       "test/goal/run-child.ts",
       "test/projections/programs",

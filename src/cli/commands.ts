@@ -14,7 +14,7 @@ export const COMMANDS: readonly Command[] = [
 ];
 
 export const GROUPS: Readonly<Record<string, string>> = {
-  goal: "create, show and list goals",
+  goal: "create, show, list and advance goals",
   task: "plan, claim and submit tasks",
   block: "record what blocks work",
   session: "show, fork and cancel sessions",
@@ -24,12 +24,12 @@ export const GROUPS: Readonly<Record<string, string>> = {
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
   ["At a glance", ["status", "inbox", "watch", "ui", "brief", "next", "doctor"]],
-  ["Goals", "goal task decide decisions fact facts forget remember block blockers move".split(" ")],
+  ["Goals", "goal task decide decisions fact facts forget remember block blockers".split(" ")],
   ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "ledger", "fleet", "mcp"]],
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
   [
     "The store",
-    ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import", "postgres"],
+    ["check", "rebuild", "migrate", "prune", "supervise", "move", "export", "import", "postgres"],
   ],
 ];
 

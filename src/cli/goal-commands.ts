@@ -119,7 +119,7 @@ const goals: readonly Command[] = [
     page: ({ text }) => `${text}\n`,
   }),
   command("next", "show what to claim next", { page: page.nextPage }),
-  command("move", "move to another phase", {
+  command("goal move", "move to another phase", {
     args: [["<phase>", "its number or name", "to"]],
     page: page.movePage,
   }),

@@ -156,12 +156,12 @@ function staleLine({ staleNotice }: { readonly staleNotice: string | null }, scr
   return `! ${staleNotice}, then: ${commandToPaste(screen, "holdfast resume --force")}\n`;
 }
 
-export function movePage({ goal, position, left, closed }: ResultOf<"move">, screen: Screen): string {
+export function movePage({ goal, position, left, closed }: ResultOf<"goal move">, screen: Screen): string {
   const rest = left.map(
     (task) =>
       `! stays in the old phase: ${task.id} ${statusWord(task.status, screen.paint)}  ${task.title}\n`,
   );
-  const back = closed && commandToPaste(screen, `holdfast move ${closed.number}`);
+  const back = closed && commandToPaste(screen, `holdfast goal move ${closed.number}`);
   const empty = closed
     ? `! phase ${closed.number} ${closed.name} had no tasks and counts as complete; go back: ${back}\n`
     : "";

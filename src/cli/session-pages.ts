@@ -304,3 +304,9 @@ export function exportPage(report: ResultOf<"export">): string {
       : `left out ${plural(supervisorNotes, "supervisor record")}, which a supervisor creates again`,
   ]);
 }
+
+export function movedPage({ from, to, rows, afterwards, abandoned, undone }: ResultOf<"move">): string {
+  if (abandoned || undone) return `${from} takes writes\n${afterwards}\n`;
+  const what = `${from} moved to ${to} (${rows["stream"] ?? 0} goals and sessions)`;
+  return `${what}\nthe old one takes no more writes\n${afterwards}\n`;
+}

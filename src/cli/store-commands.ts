@@ -200,23 +200,19 @@ export const storeCommands: readonly Command[] = [
           : "",
       ]),
   }),
-  command("copy", "move everything into another store", {
+  command("move", "move everything into another store; for a copy, use backup", {
     args: [
       ["<from>", "a store"],
       ["[to]", "where to"],
     ],
-    options: [["--abandon", "abandon an interrupted copy: <from> takes writes again"]],
-    input: ([from, to], { abandon }) => {
-      if ((to === undefined) === (abandon === true)) return { from, to };
-      throw abandon
-        ? new Misuse("copy --abandon: only the store to copy from is allowed", "Leave out the other store.")
-        : new Misuse("copy: missing required argument 'to'", "See: holdfast copy --help");
-    },
-    page: ({ from, to, rows, afterwards, abandoned }) =>
-      abandoned
-        ? `${from} takes writes\n${afterwards}\n`
-        : `${from} moved to ${to} (${rows["stream"] ?? 0} goals and sessions)\n` +
-          `the old one takes no more writes\n${afterwards}\n`,
+    options: [
+      ["--yes", "do not ask"],
+      ["--undo", "take a finished move back, while <to> has no new writes"],
+      ["--abandon", "give up an interrupted move: <from> takes writes again"],
+    ],
+    ask: askBeforeMoving,
+    input: moveInput,
+    page: page.movedPage,
   }),
   command("postgres rls", "let a database role see one namespace and no other (row-level security)", {
     args: [
@@ -287,6 +283,39 @@ async function askResult(options: Options, [, outcome]: readonly (string | undef
   });
   if (isCancel(asked)) throw new Misuse("resolve was cancelled", "Nothing was changed.", EXIT.interrupted);
   return String(asked ?? "").trim() === "" ? options : { ...options, result: String(asked) };
+}
+
+/** A move seals a store for good: typed for a backup, it would stop a service. */
+async function askBeforeMoving(
+  options: Options,
+  [from, to]: readonly (string | undefined)[],
+): Promise<Options> {
+  if (options["yes"] || options["undo"] || options["abandon"] || to === undefined) return options;
+  const { confirm } = await import("@clack/prompts");
+  const what = `${from} will take no more writes; everything moves to ${to}.`;
+  const message = `${what} (For a copy: holdfast backup.) Continue?`;
+  if ((await confirm({ message, initialValue: false })) === true) return { ...options, yes: true };
+  throw new Misuse("move was cancelled", "Nothing was changed.", EXIT.interrupted);
+}
+
+function moveInput(
+  [from, to]: readonly (string | undefined)[],
+  { yes, undo, abandon }: Options,
+): Readonly<Record<string, unknown>> {
+  if (undo && abandon) throw new Misuse("move: --undo and --abandon exclude each other", "Use one of them.");
+  if (abandon && to !== undefined) {
+    throw new Misuse("move --abandon: only the store to move from is allowed", "Leave out the other store.");
+  }
+  if (!abandon && to === undefined) {
+    throw new Misuse("move: missing required argument 'to'", "See: holdfast move --help");
+  }
+  if (!abandon && !undo && !yes) {
+    throw new Misuse(
+      "move closes a store for writes: without a terminal it needs --yes",
+      "For a copy that leaves the store open: holdfast backup <file>. To move it: add --yes.",
+    );
+  }
+  return { from, to, undo: undo === true ? true : undefined };
 }
 
 async function askBeforePruning(options: Options): Promise<Options> {

@@ -1,8 +1,8 @@
 export { type PayloadCodec, type PayloadPlace, Payloads, payloadSum, verifySum } from "./codec.ts";
-export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy.ts";
 export { emitSafely, type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
+export { abandonMove, type MoveOptions, type MoveReport, moveStore, openTarget, undoMove } from "./move.ts";
 export { commitResult, OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, isProvablyDead } from "./process.ts";

@@ -104,7 +104,7 @@ export class Context {
     }
   }
 
-  /** Warns once if the open store has moved, or if a copy of it is unfinished. */
+  /** Warns once if the open store has moved, or if a move of it is unfinished. */
   async warnIfMoved(): Promise<void> {
     const holdfast = await this.opening?.catch(() => null);
     if (!holdfast || this.hasWarnedOfMove) return;

@@ -255,7 +255,7 @@ export const goalOperations = [
       return { goal: handle.id, ...(await nextView(handle, context)) };
     },
   }),
-  mutation("move", "Move to another phase, by number or name", {
+  mutation("goal move", "Move to another phase, by number or name", {
     input: z.strictObject({ goal, to: z.union([z.int(), text]) }),
     result: z.strictObject({
       goal: text,

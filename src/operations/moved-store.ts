@@ -1,38 +1,38 @@
 /**
- * Warnings for readers of a sealed store. A store that `copy` moved stays readable as it was then. The two
- * stores of an unfinished copy take no writes and may be partial.
+ * Warnings for readers of a sealed store. A store that has moved stays readable as it was then. The two
+ * stores of an unfinished move take no writes and may be partial.
  */
 
 import { isAbsolute, join, resolve } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
-import { finishCopyHint } from "../model/stream/index.ts";
+import { finishMoveHint } from "../model/stream/index.ts";
 import type { Store } from "../store.ts";
 import type { Source } from "./current-goal.ts";
 import type { Status } from "./status-view.ts";
 import { findStore } from "./store-place.ts";
 
 /** The state of a store's seal; both fields are null for most stores. */
-type Seal = Pick<Status, "address" | "moved" | "unfinishedCopy">;
+type Seal = Pick<Status, "address" | "moved" | "unfinishedMove">;
 
 export async function readSeal({ store, namespace }: Source): Promise<Seal> {
   const { address } = store;
   const seal = await store.moving?.seal();
-  if (seal?.phase !== "left") return { address, moved: null, unfinishedCopy: await unfinishedCopy(store) };
+  if (seal?.phase !== "left") return { address, moved: null, unfinishedMove: await unfinishedMove(store) };
   const { rows } = await store.list<"streams">({ of: "streams", namespace, limit: 1 });
   const last = rows[0]?.updatedAt;
   const asOf = last === undefined ? null : new Date(last).toISOString();
-  return { address, moved: { to: seal.other, asOf }, unfinishedCopy: null };
+  return { address, moved: { to: seal.other, asOf }, unfinishedMove: null };
 }
 
-/** Null for a store that takes part in no copy. A copy in progress counts as unfinished. */
-export async function unfinishedCopy({
+/** Null for a store that takes part in no move. A move in progress counts as unfinished. */
+export async function unfinishedMove({
   address,
   moving,
-}: Pick<Store, "address" | "moving">): Promise<Status["unfinishedCopy"]> {
+}: Pick<Store, "address" | "moving">): Promise<Status["unfinishedMove"]> {
   const seal = await moving?.seal();
-  if (seal?.phase !== "leaving" && seal?.phase !== "entering") return null;
+  if (!seal || seal.phase === "left" || seal.phase === "arrived") return null;
   const here = absoluteAddress(address, process.cwd());
-  const isTarget = seal.phase === "entering";
+  const isTarget = seal.phase !== "leaving";
   return isTarget ? { from: seal.other, to: here, isTarget } : { from: here, to: seal.other, isTarget };
 }
 
@@ -42,34 +42,34 @@ export function absoluteAddress(address: string, cwd: string): string {
 }
 
 /** The seal in one line, or null if there is nothing to say. */
-export function sealNotice({ moved, unfinishedCopy: copy }: Seal): string | null {
+export function sealNotice({ moved, unfinishedMove: move }: Seal): string | null {
   if (moved !== null)
     return `this store has moved to ${moved.to}${moved.asOf ? `; its data is as of ${moved.asOf}` : ""}`;
-  if (copy === null) return null;
-  return copy.isTarget
-    ? `a copy into this store from ${copy.from} is unfinished: data may be missing`
-    : `a copy of this store to ${copy.to} is unfinished: it takes no writes until then`;
+  if (move === null) return null;
+  return move.isTarget
+    ? `a move into this store from ${move.from} is unfinished or undone: data may be missing`
+    : `a move of this store to ${move.to} is unfinished: it takes no writes until then`;
 }
 
 /** The same as a warning with a hint. */
 export function sealWarning(seal: Seal): HoldfastError | null {
-  const { address, moved, unfinishedCopy: copy } = seal;
+  const { address, moved, unfinishedMove: move } = seal;
   const message = `${address}: ${sealNotice(seal)}`;
   if (moved !== null) {
     const data = { moved: "left", to: moved.to };
     return new HoldfastError("STORE_MOVED", message, { hint: howToReach(moved.to), data });
   }
-  if (copy === null) return null;
-  const { from, to, isTarget } = copy;
+  if (move === null) return null;
+  const { from, to, isTarget } = move;
   return new HoldfastError("STORE_READONLY", message, {
-    hint: finishCopyHint(from, to),
+    hint: finishMoveHint(from, to),
     data: { moved: isTarget ? "entering" : "leaving", from, to },
   });
 }
 
 export async function refuseIncomplete(store: Pick<Store, "address" | "moving">): Promise<void> {
-  const copy = await unfinishedCopy(store);
-  if (copy?.isTarget) throw sealWarning({ address: store.address, moved: null, unfinishedCopy: copy });
+  const move = await unfinishedMove(store);
+  if (move?.isTarget) throw sealWarning({ address: store.address, moved: null, unfinishedMove: move });
 }
 
 /** Whether this store is in the default place, where it is found without being named. */

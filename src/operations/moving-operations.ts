@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import { abandonMove, copyStore, openTarget } from "../journal/index.ts";
+import { abandonMove, type MoveReport, moveStore, openTarget, undoMove } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { mergeNoteText, recentMergeNotes } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
@@ -15,7 +15,7 @@ import {
   howToReach,
   isDefaultStore,
   refuseIncomplete,
-  unfinishedCopy,
+  unfinishedMove,
 } from "./moved-store.ts";
 import { mutation, query } from "./operation.ts";
 import { explainFileError, showInFolder } from "./planning-folder.ts";
@@ -48,7 +48,7 @@ function planningNote(place: StorePlace, to: string): string {
   return ` ${PLANNING}/ does not follow a named store. Update it with: holdfast rebuild`;
 }
 
-function endOf({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
+function endOf({ address, moving }: Store, cwd: string): Parameters<typeof moveStore>[0] {
   return { address: absoluteAddress(address, cwd), ...(moving && { moving }) };
 }
 
@@ -71,56 +71,74 @@ function withReleaseCommands(error: unknown, from: string, place: StorePlace): u
   });
 }
 
-type CopyResult = z.input<typeof copyResult>;
+type MoveResult = z.input<typeof moveResult>;
 
-const copyResult = z.strictObject({
+const moveResult = z.strictObject({
   from: text,
   to: text.nullable(),
   rows: z.record(text, z.int()),
-  /** How programs find the new store; after abandoning a copy, what is left of it. */
+  /** How programs find the new store; after giving up or undoing a move, what is left of it. */
   afterwards: text,
   abandoned: z.boolean(),
+  undone: z.boolean(),
 });
 
-async function abandonCopy(source: Store, cwd: string): Promise<CopyResult> {
+async function giveUp(source: Store, cwd: string): Promise<MoveResult> {
   const from = absoluteAddress(source.address, cwd);
-  const copy = await unfinishedCopy(source);
+  const move = await unfinishedMove(source);
   await abandonMove(source);
-  const none = { from, rows: {}, abandoned: true };
-  if (copy === null) return { ...none, to: null, afterwards: "There was no copy to abandon." };
-  return { ...none, to: copy.to, afterwards: `${copy.to} is incomplete: remove it.` };
+  const none = { from, rows: {}, abandoned: true, undone: false };
+  if (move === null) return { ...none, to: null, afterwards: "There was no move to give up." };
+  return { ...none, to: move.to, afterwards: `${move.to} is incomplete: remove it.` };
 }
 
-async function copyInto(source: Store, to: string, cwd: string, place: StorePlace): Promise<CopyResult> {
+async function moveInto(source: Store, to: string, cwd: string, place: StorePlace): Promise<MoveResult> {
   const there = findStore(to, cwd).address ?? to;
   const target = await openTarget(endOf(source, cwd), (how) => openStore(there, how));
   try {
-    const report = await copyStore(endOf(source, cwd), endOf(target, cwd));
-    const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
-    return {
-      from: report.from,
-      to: report.to,
-      rows: Object.fromEntries(rows),
-      afterwards: howToReach(report.to) + planningNote(place, report.to),
-      abandoned: false,
-    };
+    const report = await moveStore(endOf(source, cwd), endOf(target, cwd));
+    const afterwards = howToReach(report.to) + planningNote(place, report.to);
+    return { ...counted(report), afterwards, abandoned: false, undone: false };
   } finally {
     await target.close();
   }
 }
 
+async function takeBack(source: Store, to: string, cwd: string): Promise<MoveResult> {
+  const target = await openStore(findStore(to, cwd).address ?? to, { mustExist: true });
+  try {
+    const report = counted(await undoMove(endOf(source, cwd), endOf(target, cwd)));
+    const afterwards = `${report.to} takes no more writes: remove it. ${howToReach(report.from)}`;
+    return { ...report, afterwards, abandoned: false, undone: true };
+  } finally {
+    await target.close();
+  }
+}
+
+function counted({ from, to, rows }: MoveReport): Pick<MoveResult, "from" | "to" | "rows"> {
+  return {
+    from,
+    to,
+    rows: Object.fromEntries(Object.entries(rows).map(([kind, { count }]) => [kind, count])),
+  };
+}
+
 export const movingOperations = [
-  mutation("copy", "Move everything into another store; the old one takes no more writes", {
+  mutation("move", "Move everything into another store; the old one takes no more writes", {
     who: "person",
-    /** Without `to`, abandons an interrupted copy: the store takes writes again. */
-    input: z.strictObject({ from: text, to: text.optional() }),
-    result: copyResult,
-    async run({ cwd }, { from, to }) {
+    /**
+     * Without `to`, gives up an interrupted move: the store takes writes again. With `undo`, reopens the old
+     * store of a finished move, while the new one has no new writes.
+     */
+    input: z.strictObject({ from: text, to: text.optional(), undo: z.boolean().optional() }),
+    result: moveResult,
+    async run({ cwd }, { from, to, undo = false }) {
       const place = findStore(from, cwd);
       requireStore(place);
       const source = await openStore(place.address ?? from, { mustExist: true });
       try {
-        return to === undefined ? await abandonCopy(source, cwd) : await copyInto(source, to, cwd, place);
+        if (to === undefined) return await giveUp(source, cwd);
+        return undo ? await takeBack(source, to, cwd) : await moveInto(source, to, cwd, place);
       } catch (error) {
         throw withReleaseCommands(error, from, place);
       } finally {

@@ -36,13 +36,13 @@ const goal = z.strictObject({
 const moved = z.strictObject({ to: text, asOf: text.nullable() });
 
 /** Both ends by their own absolute addresses. The target may be missing data. */
-const unfinishedCopy = z.strictObject({ from: text, to: text, isTarget: z.boolean() });
+const unfinishedMove = z.strictObject({ from: text, to: text, isTarget: z.boolean() });
 
 export const status = z.strictObject({
   address: text,
   /** The new place, if the store has moved: everything else is as of then. */
   moved: moved.nullable(),
-  unfinishedCopy: unfinishedCopy.nullable(),
+  unfinishedMove: unfinishedMove.nullable(),
   /** Event files and edits that could not be merged, one line each. */
   notTakenIn: z.array(text),
   needs: z.array(need),

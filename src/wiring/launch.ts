@@ -76,11 +76,11 @@ function isOfProject(root: string, self: string): boolean {
 
 export const ON_A_STORE = [
   "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget",
-  "remember|blockers|move|resume|handoff|calls|resolve|init|trust|check|rebuild|migrate|prune|supervise",
-  "export|import|postgres rls",
+  "remember|blockers|resume|handoff|calls|resolve|init|trust|check|rebuild|migrate|prune|supervise",
+  "export|import|backup|restore|postgres rls",
 ].join("|");
 
-const WORD = `(?:${ON_A_STORE}|copy|schema new|mcp|hook|completion|demo|torture|--help)(?![\\w-])`;
+const WORD = `(?:${ON_A_STORE}|move|schema new|mcp|hook|completion|demo|torture|--help)(?![\\w-])`;
 
 /** `holdfast status` in a message, also in colour. The next word tells a command from prose. */
 const COMMAND = new RegExp(

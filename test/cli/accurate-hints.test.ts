@@ -125,7 +125,7 @@ test("calls prints commands to paste, one per line", async () => {
 
 test("a write rejected by a moved store does not mention the files", async () => {
   const say = await project();
-  const away = await say("copy", ".holdfast", "away.db");
+  const away = await say("move", "--yes", ".holdfast", "away.db");
   expect(away.out).toContain("Set HOLDFAST_STORE=");
   const refused = await say("task", "add", "One");
   expect(refused.code).toBe(4);
@@ -140,7 +140,7 @@ test("a store in the default place is found without an address", async () => {
   mkdirSync(join(folder, ".planning"));
   await say("init", "--store", away);
   await say("goal", "new", "checkout", "Ship it", "--store", away);
-  const { code, out } = await say("copy", away, ".holdfast/store.db");
+  const { code, out } = await say("move", "--yes", away, ".holdfast/store.db");
   expect({ code, out }).toMatchObject({
     code: 0,
     out: expect.stringContaining("find it without an address"),

@@ -56,9 +56,9 @@ test("a review needs no checklist: it checks the acceptance criteria of its task
 });
 
 test("a move to the next phase names the unfinished tasks it leaves behind", async () => {
-  const { code, out } = await here("move", "ship");
+  const { code, out } = await here("goal", "move", "ship");
   expect(code).toBe(0);
   expect(out).toContain("shop is in phase 2 ship");
   expect(out).toContain("stays in the old phase: T-001 open  Build the cart");
-  expect(JSON.parse((await here("move", "ship", "--json")).out).data.left).toEqual([]);
+  expect(JSON.parse((await here("goal", "move", "ship", "--json")).out).data.left).toEqual([]);
 });

@@ -30,7 +30,7 @@ test.each([
   ["session", "list"],
   ["goal", "new", "h", "Another"],
   ["migrate"],
-  ["copy", ".holdfast", "elsewhere.db"],
+  ["move", "--yes", ".holdfast", "elsewhere.db"],
   ["status", "--by", "me", "--store", ".holdfast/store.db"],
 ])("%s %s reports the empty file and leaves it empty", async (...words) => {
   const { code, err } = await run(...words);

@@ -64,7 +64,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
   ["remember", "users.sql", "--task", "1"],
-  ["move", "API"],
+  ["goal", "move", "API"],
   ["goal", "show", "check"],
   ["brief", "--tokens", "300"],
   ["resume", "--session", "night"],
@@ -97,7 +97,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["export", "all.jsonl"],
   ["import", "all.jsonl", "--store", "other.db"],
   ["goal", "import", "old.md", "old", "--store", "other.db"],
-  ["copy", "other.db", "third.db"],
+  ["move", "--yes", "other.db", "third.db"],
 ];
 
 test(

@@ -23,7 +23,7 @@ async function moved(kind: "sqlite" | "files"): Promise<string> {
   ]) {
     expect(await runInside(project, words)).toMatchObject({ code: 0 });
   }
-  const { code, out } = await runInside(project, ["copy", ".holdfast", "./new.db"]);
+  const { code, out } = await runInside(project, ["move", "--yes", ".holdfast", "./new.db"]);
   expect(code).toBe(0);
   expect(out).toContain(`moved to sqlite ${project}/new.db`);
   expect(out, "the new store is not found by default").toContain(`HOLDFAST_STORE=${project}/new.db`);
@@ -121,7 +121,7 @@ test("a hook's briefing begins with it", async () => {
 test("a copy repeated from another folder finds the same store", async () => {
   const project = await moved("sqlite");
   mkdirSync(join(project, "below"));
-  const again = await runInside(join(project, "below"), ["copy", "../.holdfast", "../new.db"]);
+  const again = await runInside(join(project, "below"), ["move", "--yes", "../.holdfast", "../new.db"]);
   expect(again).toMatchObject({ code: 0 });
 });
 
@@ -134,7 +134,7 @@ test("a moved Postgres store notes it, too", async () => {
     expect(await runInside(project, ["init", "--agent", "none", ...there])).toMatchObject({ code: 0 });
     expect(await runInside(project, ["goal", "new", "n1", "Ship it", ...there])).toMatchObject({ code: 0 });
     expect((await runInside(project, ["next", ...there])).err).toBe("");
-    expect(await runInside(project, ["copy", url, "new.db"])).toMatchObject({ code: 0 });
+    expect(await runInside(project, ["move", "--yes", url, "new.db"])).toMatchObject({ code: 0 });
     const { code, err } = await runInside(project, ["next", ...there]);
     expect(code).toBe(0);
     expect(err).toMatch(new RegExp(`has moved to sqlite ${project}/new.db.* as of 20`));

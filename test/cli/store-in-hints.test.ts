@@ -42,8 +42,8 @@ test("every command with a store option is recognised, and prose stays unchanged
   for (const each of process.stdout.listeners("error")) {
     if (!listeners.includes(each)) process.stdout.off("error", each as () => void);
   }
-  // A copy names both its stores, and a schema needs none.
-  for (const { words } of COMMANDS.filter(({ words }) => words !== "schema new" && words !== "copy")) {
+  // A move names both its stores, and a schema needs none.
+  for (const { words } of COMMANDS.filter(({ words }) => words !== "schema new" && words !== "move")) {
     expect(addStoreOption(`See holdfast ${words}; then go on`)).toBe(
       `See holdfast ${words} --store 'my store'; then go on`,
     );
@@ -53,7 +53,7 @@ test("every command with a store option is recognised, and prose stays unchanged
     "holdfast --help",
     "Say where it is: holdfast status --store …",
     "holdfast next-door",
-    "Finish it: holdfast copy a.db b.db",
+    "Finish it: holdfast move a.db b.db",
   ])
     expect(addStoreOption(prose)).toBe(prose);
 });

@@ -96,10 +96,10 @@ test("copy says that .planning/ does not follow a store in another place", async
   for (const words of ["init --agent none", "goal new g Ship"]) {
     expect(await runInside(project, words.split(" "))).toMatchObject({ code: 0 });
   }
-  const { code, out } = await runInside(project, ["copy", ".holdfast", "moved.db"]);
+  const { code, out } = await runInside(project, ["move", "--yes", ".holdfast", "moved.db"]);
   expect(code).toBe(0);
   expect(out).toMatch(/\.planning\/ .*holdfast rebuild/);
-  const other = await runInside(project, ["copy", "moved.db", "again.db"]);
+  const other = await runInside(project, ["move", "--yes", "moved.db", "again.db"]);
   expect(other.code).toBe(0);
   expect(other.out, "no folder followed that store").not.toContain(".planning/");
 });

@@ -185,9 +185,10 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "sessions: agent-1 crashed, agent-2 ended",
   ],
   moving: [
-    "STREAM_BUSY: Stop these workers, or wait until their leases expire, then copy again. Nothing was changed.",
+    "STREAM_BUSY: Stop these workers, or wait until their leases expire, then try again. Nothing was changed.",
     "moved 1 stream and 1 key",
-    /^the forgotten worker: laptop.db: this store has moved to sqlite .*server.db$/m,
+    "undone: laptop.db takes writes again",
+    /^a forgotten worker: laptop.db: this store has moved to sqlite .*server.db$/m,
     "asked again there: completed, replayed true; charged 1×",
   ],
   postgres: [

@@ -28,8 +28,9 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Holdfast.supervise": "supervisor",
   "Holdfast.superviseOnce": "supervisor",
   openPostgres: "postgres",
-  copy: "moving",
-  abandonCopy: "moving",
+  move: "moving",
+  undoMove: "moving",
+  abandonMove: "moving",
 
   "Session.run": "quickstart",
   "Session.append": "own-loop",

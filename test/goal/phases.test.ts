@@ -79,11 +79,14 @@ test("the move command names the phase that it completed", async () => {
   const named = phases.flatMap((name) => ["--phase", name]);
   await run("init", "--agent", "none");
   await run("goal", "new", "shop", "Ship the shop", ...named);
-  const first = await run("move", "Build");
+  const first = await run("goal", "move", "Build");
   expect(first).toContain("shop is in phase 3 Build");
-  expect(first).toContain("phase 1 Look had no tasks and counts as complete; go back: holdfast move 1");
-  expect(JSON.parse(await run("move", "Look", "--json")).data.closed).toBeNull();
-  expect(JSON.parse(await run("move", "2", "--json")).data.closed).toEqual({ number: 1, name: "Look" });
+  expect(first).toContain("phase 1 Look had no tasks and counts as complete; go back: holdfast goal move 1");
+  expect(JSON.parse(await run("goal", "move", "Look", "--json")).data.closed).toBeNull();
+  expect(JSON.parse(await run("goal", "move", "2", "--json")).data.closed).toEqual({
+    number: 1,
+    name: "Look",
+  });
   rmSync(root, { recursive: true, force: true });
 });
 

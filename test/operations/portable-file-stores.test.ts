@@ -9,7 +9,7 @@ import { type Context, OPERATIONS } from "../../src/operations/index.ts";
 import type { MovedRow, Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import type { Opened } from "../../src/testing/index.ts";
-import { charge, fill, world } from "../journal/copy/filled-store.ts";
+import { charge, fill, world } from "../journal/move/filled-store.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { storeSubjects } from "../subjects.ts";
 

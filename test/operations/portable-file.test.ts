@@ -104,7 +104,7 @@ async function pay(
 
 /** The lines that the agent in `programs/` prints. */
 function agent(store: string, mode: "die" | "finish"): Promise<string[]> {
-  const program = programFile(new URL("../journal/copy/programs/sub-agent-payer.ts", import.meta.url));
+  const program = programFile(new URL("../journal/move/programs/sub-agent-payer.ts", import.meta.url));
   return new Promise((resolve) => {
     execFile(process.execPath, [program, join(folder, store), mode], (_error, out) => {
       resolve(out.split("\n").filter((line) => line !== ""));

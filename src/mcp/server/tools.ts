@@ -97,7 +97,7 @@ const ROWS: readonly Row[] = [
   ["goal_show", "goal show"],
   ["goal_new", "goal new"],
   ["goal_import", "goal import"],
-  ["goal_move", "move", "", "idempotent"],
+  ["goal_move", "goal move", "", "idempotent"],
   ["task_list", "task list"],
   ["task_show", "task show"],
   ["task_add", "task add"],

@@ -279,7 +279,7 @@ function copyBlock(value: unknown, out: JsonText): Block | undefined {
   const { kind } = value;
   if (kind === "text" || kind === "reasoning") return copyText(value, kind, out);
   if (kind === "tool_call") return copyCall(value, kind, out);
-  return kind === "tool_result" ? copyResult(value, kind, out) : undefined;
+  return kind === "tool_result" ? moveResult(value, kind, out) : undefined;
 }
 
 function copyText(value: Members, kind: "text" | "reasoning", out: JsonText): Block | undefined {
@@ -303,7 +303,7 @@ function copyCall(value: Members, kind: "tool_call", out: JsonText): Block | und
   return withMeta(call, copyMeta(value, names, 4, 3, out));
 }
 
-function copyResult(value: Members, kind: "tool_result", out: JsonText): Block | undefined {
+function moveResult(value: Members, kind: "tool_result", out: JsonText): Block | undefined {
   const names = Object.keys(value);
   const { callId, content, isError } = value;
   if (!startsWith(names, "kind", "callId", "content")) return undefined;

@@ -1,6 +1,6 @@
 /**
- * The error of a store that a copy has sealed, the same for every kind of store: where the other store is,
- * and the commands that lead out. After an interrupted copy both stores name the same commands, because
+ * The error of a store that a move has sealed, the same for every kind of store: where the other store is,
+ * and the commands that lead out. After an interrupted move both stores name the same commands, because
  * neither takes writes.
  */
 
@@ -8,7 +8,7 @@ import { HoldfastError } from "../errors.ts";
 import { shellWord } from "../names.ts";
 
 interface Sealed {
-  readonly phase: "leaving" | "left" | "entering";
+  readonly phase: "leaving" | "left" | "entering" | "returning";
   /** The address of the other store: `sqlite /srv/new.db`. */
   readonly other: string;
 }
@@ -20,8 +20,9 @@ interface SealedDetail {
 
 const WHAT = {
   left: "has moved to",
-  leaving: "is being copied to",
+  leaving: "is being moved to",
   entering: "is being filled from",
+  returning: "was given back to",
 } as const;
 
 /** `what` names the store in the message; `address` is its own. */
@@ -32,23 +33,43 @@ export function sealedStore(
   { data, ...detail }: SealedDetail = {},
 ): HoldfastError {
   const code = phase === "left" ? "STORE_MOVED" : "STORE_READONLY";
-  const [from, to] = phase === "entering" ? [other, address] : [address, other];
+  const [from, to] = phase === "entering" || phase === "returning" ? [other, address] : [address, other];
   return new HoldfastError(code, `${what} ${WHAT[phase]} ${other}`, {
-    hint:
-      phase === "left" ? "Open the other store: this one takes no more writes." : finishCopyHint(from, to),
+    hint: HINTS[phase](from, to),
     data: { ...data, moved: phase, to: other },
     ...detail,
   });
 }
 
-export function finishCopyHint(from: string, to: string): string {
+const HINTS = {
+  left: movedHint,
+  leaving: finishMoveHint,
+  entering: finishMoveHint,
+  returning: finishUndoHint,
+};
+
+function movedHint(from: string, to: string): string {
   const [source, target] = [typedAddress(from), typedAddress(to)];
-  const until = "Neither store takes writes until that copy is finished.";
+  const back = source === null || target === null ? "undoMove()" : `holdfast move --undo ${source} ${target}`;
+  return `Open the other store: this one takes no writes. To go back before the new one has writes: ${back}`;
+}
+
+export function finishMoveHint(from: string, to: string): string {
+  const [source, target] = [typedAddress(from), typedAddress(to)];
+  const until =
+    "A target takes no writes until its move is finished, nor does a source that has begun to move.";
   if (source === null || target === null) {
-    return `${until} If it was interrupted, run copy() again, or give it up with abandonCopy().`;
+    return `${until} If the move was interrupted, run move() again, or give it up with abandonMove().`;
   }
-  const commands = `holdfast copy ${source} ${target}; or give it up: holdfast copy --abandon ${source}`;
-  return `${until} If it was interrupted, finish it: ${commands}`;
+  const commands = [`holdfast move --yes ${source} ${target}`, `holdfast move --abandon ${source}`];
+  return `${until} If the move was interrupted, finish it: ${commands.join("; or give it up: ")}`;
+}
+
+export function finishUndoHint(from: string, to: string): string {
+  const [source, target] = [typedAddress(from), typedAddress(to)];
+  const again =
+    source === null || target === null ? "undoMove()" : `holdfast move --undo ${source} ${target}`;
+  return `Its move was undone: open the other store. If the undo was interrupted, finish it: ${again}`;
 }
 
 /** The address of a store as a user types it in a shell; null if no command can reach the store. */

@@ -229,7 +229,7 @@ export async function openFirst(
 }
 
 function areAllWritable(paths: Paths): boolean {
-  const files = [paths.journal, paths.live, paths.lock].filter((path) => statOf(path));
+  const files = [paths.journal, paths.live, paths.lock, paths.open].filter((path) => statOf(path));
   return [paths.folder, ...files].every(isWritable);
 }
 
@@ -244,8 +244,8 @@ function refuseForeign(paths: Paths, hasJournal: boolean): void {
     return;
   }
   const afterJournal = [paths.live, paths.artifacts, paths.snapshots].map((path) => basename(path));
-  const [lock, journal] = [basename(paths.lock), basename(paths.journal)];
-  const beforeJournal = [lock, `${lock}-journal`, `${journal}${TEMPORARY}`];
+  const [lock, use, journal] = [paths.lock, paths.open, paths.journal].map((path) => basename(path));
+  const beforeJournal = [lock, `${lock}-journal`, use, `${use}-journal`, `${journal}${TEMPORARY}`];
   const other = names.find((name) => !beforeJournal.includes(name) && !afterJournal.includes(name));
   if (other !== undefined) {
     throw foreignError({ path: paths.folder }, `it holds ${JSON.stringify(other)} and no journal`);
@@ -275,7 +275,7 @@ async function openHandle(
   if (options.readOnly) return openForReading(options, changed, store);
   const paths = pathsIn(options.path);
   if (store !== null && !statOf(paths.lock)) throw replaced(paths.lock, "it is gone");
-  const lock = await FolderLock.open(paths.lock, options.busyMs).catch((error: unknown) => {
+  const lock = await FolderLock.open(paths.lock, paths.open, options.busyMs).catch((error: unknown) => {
     throw lockError(paths.lock, error);
   });
   let opened: OpenFolder | null = null;

@@ -27,8 +27,8 @@ import { append, leaseAct, putArtifact, refreshExpiries, remove } from "./acts.t
 import type { Flush } from "./append.ts";
 import { getSnapshot, listSnapshots, putSnapshot, readArtifact } from "./blobs.ts";
 import { check } from "./check.ts";
-import { Dump, reseal, restore } from "./copy.ts";
 import { FolderConnection, openFirst } from "./folder-connection.ts";
+import { Dump, reseal, restore } from "./moving.ts";
 import type { FolderOptions, OpenFolder } from "./open-folder.ts";
 import { WriteQueue } from "./queue.ts";
 import type { State } from "./state.ts";
@@ -53,6 +53,7 @@ class FilesStore implements port.Store {
     reseal: (expect, next) => this.#writeDespiteSeal((flush) => reseal(flush, expect, next)),
     dump: (cursor, only) => this.#read((_, folder) => this.#dump.page(folder, cursor, only)),
     restore: (move, rows) => this.#writeDespiteSeal((flush) => restore(flush, move, rows)),
+    otherUser: () => this.#read((_, folder) => folder.lock?.otherUser() ?? null),
   };
   readonly #dump = new Dump();
   readonly #folder: FolderConnection;

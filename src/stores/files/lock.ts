@@ -6,6 +6,9 @@
  * A process that uses the file must never open it by other means: closing any descriptor of it would drop the
  * lock. And it must stay the same file: a lock on another file protects nothing, so its identity is checked
  * each time.
+ *
+ * A second file of the same kind tells who has the folder open. Each handle keeps a shared lock on it, and
+ * only a handle that is alone can get the exclusive one.
  */
 
 import { dirname } from "node:path";
@@ -25,33 +28,46 @@ import { busy, replaced } from "./disk.ts";
 /** Not empty, or SQLite would write the file anew with every transaction. */
 const FILL = `PRAGMA application_id = 1212568652;
   CREATE TABLE IF NOT EXISTS lock (note TEXT);
-  INSERT INTO lock SELECT 'Held by whoever writes to this folder. Holds nothing itself.'
+  INSERT INTO lock SELECT 'Held by a process that uses this folder. Holds nothing itself.'
     WHERE NOT EXISTS (SELECT 1 FROM lock);`;
 
 export class FolderLock {
   readonly #path: string;
   readonly #connection: Connection;
   readonly #identity: FileIdentity;
+  readonly #use: Connection;
 
-  private constructor(path: string, connection: Connection, identity: FileIdentity) {
+  private constructor(path: string, connection: Connection, identity: FileIdentity, use: Connection) {
     this.#path = path;
     this.#connection = connection;
     this.#identity = identity;
+    this.#use = use;
   }
 
   /** Opens the lock's file, and makes it if it is missing or a crash left it empty. */
-  static async open(path: string, busyMs: number): Promise<FolderLock> {
-    createFile(path);
-    const connection = await Connection.open(path, false);
+  static async open(path: string, usePath: string, busyMs: number): Promise<FolderLock> {
+    const connection = await openFilled(path, busyMs);
     try {
-      connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-      await retryUntilLocked(path, busyMs, () => fill(connection));
       const stats = statOf(path);
       if (!stats) throw replaced(path, "it was deleted while it was opened");
-      return new FolderLock(path, connection, identityOf(stats));
+      const use = await openFilled(usePath, busyMs);
+      await retryUntilLocked(usePath, busyMs, () => isNotBusy(() => share(use)));
+      return new FolderLock(path, connection, identityOf(stats), use);
     } catch (error) {
       await connection.close();
       throw error;
+    }
+  }
+
+  /** Another handle that has the folder open, in words; null if this one is alone. Readers do not count. */
+  otherUser(): string | null {
+    this.#use.rollback();
+    try {
+      const isAlone = isNotBusy(() => this.#use.run("BEGIN EXCLUSIVE"));
+      return isAlone ? null : "another process, or another handle of this one, has the folder open";
+    } finally {
+      this.#use.rollback();
+      share(this.#use);
     }
   }
 
@@ -69,7 +85,32 @@ export class FolderLock {
   }
 
   async close(): Promise<void> {
+    await this.#use.close();
     await this.#connection.close();
+  }
+}
+
+async function openFilled(path: string, busyMs: number): Promise<Connection> {
+  createFile(path);
+  const connection = await Connection.open(path, false);
+  try {
+    connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    await retryUntilLocked(path, busyMs, () => fill(connection));
+    return connection;
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+/** Takes a shared lock, which a read transaction keeps until it ends. */
+function share(connection: Connection): void {
+  connection.run("BEGIN");
+  try {
+    connection.peek("(SELECT count(*) FROM lock)");
+  } catch (error) {
+    connection.rollback();
+    throw error;
   }
 }
 

@@ -5,6 +5,7 @@
  *     journal.jsonl    truth: one line per batch, for all streams
  *     live.jsonl       how far the journal is durable, and when leases expire; never synced
  *     lock.db          the lock for writers
+ *     open.db          a shared lock of each handle that may write, for as long as it is open
  *     artifacts/       bytes by their hash, in a folder for each namespace
  *     snapshots/       cached folds, in a folder for each stream
  *     unnamed.new      an artifact or snapshot on its way to its name; a crash leaves it here
@@ -34,6 +35,7 @@ export function pathsIn(folder: string) {
     journal: join(folder, "journal.jsonl"),
     live: join(folder, "live.jsonl"),
     lock: join(folder, "lock.db"),
+    open: join(folder, "open.db"),
     artifacts: join(folder, "artifacts"),
     snapshots: join(folder, "snapshots"),
     unnamed: join(folder, `unnamed${TEMPORARY}`),

@@ -103,7 +103,7 @@ export function unstorableError(
   return new HoldfastError("BATCH_INVALID", text, { hint, cause });
 }
 
-/** Throws while the seal of a copy forbids writes. `kind`: how the store's address begins, as in `sqlite`. */
+/** Throws while the seal of a move forbids writes. `kind`: how the store's address begins, as in `sqlite`. */
 export function refuseSealed(path: string, kind: string, seal: Seal | null | undefined): void {
   if (!seal || seal.phase === "arrived") return;
   const { phase, other } = seal;

@@ -3,7 +3,7 @@
  *
  *     batch.ts      the shape of batches
  *     sql.ts        rows and conditions of the SQL stores
- *     whole-store.ts  parts of `check` and of a copy
+ *     whole-store.ts  parts of `check` and of a move
  *     errors.ts     errors in the same words everywhere
  *     watchers.ts   callbacks on change
  *     disk.ts       file identity, durable names, network disks

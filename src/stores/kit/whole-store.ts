@@ -1,4 +1,4 @@
-/** Passes over a whole store: `check`, and the pages of a copy. */
+/** Passes over a whole store: `check`, and the pages of a move. */
 
 import { crc32 } from "node:zlib";
 import { HoldfastError } from "../../model/errors.ts";
@@ -74,11 +74,11 @@ export function isSameSeal(a: Seal | null | undefined, b: Seal | null | undefine
   return a?.move === b?.move && a?.phase === b?.phase;
 }
 
-/** Throws unless the copy `move` is filling this store. */
+/** Throws unless this move is filling this store. */
 export function requireEntering(where: Where, move: string, seal: Seal | null | undefined): void {
   if (seal?.phase === "entering" && seal.move === move) return;
-  throw new HoldfastError("STREAM_BUSY", `${nameOf(where)}: another copy fills this store`, {
-    hint: "Let that copy finish, or run this one again into a store of its own.",
+  throw new HoldfastError("STREAM_BUSY", `${nameOf(where)}: another move fills this store`, {
+    hint: "Let that move finish, or run this one again into a store of its own.",
     data: where,
   });
 }

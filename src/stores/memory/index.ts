@@ -1,9 +1,9 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type * as port from "../../store.ts";
 import { closedError } from "../kit/index.ts";
-import { dumpRows, movingOf, refuseSealed } from "./copy.ts";
 import type { MemoryData, Space } from "./data.ts";
 import { copyPayload, memoryData, spaceOf, streamOf, watchersOf } from "./data.ts";
+import { dumpRows, movingOf, refuseSealed } from "./moving.ts";
 import { check, getSnapshot, list, read } from "./read.ts";
 import { append, lease, remove } from "./write.ts";
 

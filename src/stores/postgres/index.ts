@@ -20,7 +20,7 @@ import { get, put, read } from "./read-and-put.ts";
 import { remove } from "./remove.ts";
 import { RewindGuard } from "./rewind-guard.ts";
 import { grantTenant, type Tenant, type TenantRights } from "./tenants.ts";
-import { dump, readSeal, reseal, restore } from "./transfer.ts";
+import { clientName, dump, otherUser, readSeal, reseal, restore } from "./transfer.ts";
 import { Notifier, PostgresWatchers } from "./watch.ts";
 
 /** For tests of the internals. */
@@ -99,7 +99,7 @@ function makePool(options: PostgresOptions): { pool: pg.Pool; schema: string } {
     keepAlive: true,
     allowExitOnIdle: true,
     // The URL and PGAPPNAME take precedence over `fallback_application_name`.
-    fallback_application_name: "holdfast",
+    fallback_application_name: clientName(schema),
   } as pg.PoolConfig);
   return { pool, schema };
 }
@@ -136,6 +136,7 @@ class PostgresStore implements Store {
     reseal: (expect, next) => this.#use((database) => reseal(database, expect, next)),
     dump: (cursor, only) => this.#use((database) => dump(database, cursor, only)),
     restore: (move, rows) => this.#use((database) => restore(database, move, rows)),
+    otherUser: () => this.#use(otherUser),
   };
   readonly #database: Database;
   readonly #context: WriteContext;

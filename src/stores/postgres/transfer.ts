@@ -1,16 +1,17 @@
 /**
  * Moving a store: its seal, and its rows in pages, out of one schema and into another.
  *
- * The seal is a row in `meta`. Unless its phase is `arrived`, the schema takes only the writes of the copy.
+ * The seal is a row in `meta`. Unless its phase is `arrived`, the schema takes only the writes of the move.
  * Every write reads `meta` first (`enter`), which takes the weakest lock on it until the transaction
  * ends. Setting a seal takes the strongest: it waits for all writes in flight, and later ones read the new
  * seal. So nothing is committed behind a seal. A connection that is lost around COMMIT leaves the old seal
  * or the new one; reading it tells which.
  *
  * `dump` reads each table by its primary key. `restore` puts a page over the rows that are there, in one
- * transaction, so an interrupted copy can start again from the beginning.
+ * transaction, so an interrupted move can start again from the beginning.
  */
 
+import { createHash, randomUUID } from "node:crypto";
 import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import { countFittingRows } from "../../model/stream/index.ts";
@@ -36,6 +37,32 @@ export async function readSeal(database: Database): Promise<Seal | null> {
 /** Reads the seal in a transaction, which keeps it from changing until the transaction ends. */
 async function lockedSeal(query: Query, schema: string): Promise<Seal | null> {
   return parseSeal(await query<{ value: string }>(sealSql(schema)));
+}
+
+/**
+ * The name under which the server lists the connections of one handle: `holdfast agents 1f9a03c2`. It is
+ * shorter than the server's limit of 63 bytes, and has no characters that the server replaces.
+ */
+export function clientName(schema: string): string {
+  const name = /^[\w-]{1,40}$/.test(schema)
+    ? schema
+    : createHash("sha256").update(schema).digest("hex").slice(0, 40);
+  return `holdfast ${name} ${randomUUID().slice(0, 8)}`;
+}
+
+const OTHER_CLIENTS = `SELECT count(DISTINCT a.application_name)::integer AS others
+  FROM pg_catalog.pg_stat_activity AS a, current_setting('application_name') AS own
+  WHERE a.datname = current_database() AND own ~ '^holdfast [^ ]+ [0-9a-f]{8}$' AND a.application_name <> own
+    AND starts_with(a.application_name, left(own, -8))`;
+
+/**
+ * Other handles with a connection to this schema. A handle that is idle for ten seconds has none. One with an
+ * `application_name` of the user's choice is not recognised.
+ */
+export async function otherUser(database: Database): Promise<string | null> {
+  const [row] = await database.run<{ others: number }>(OTHER_CLIENTS);
+  if (!row?.others) return null;
+  return `${row.others} other program${row.others === 1 ? " is" : "s are"} connected to the schema`;
 }
 
 export async function reseal(database: Database, expect: Seal | null, next: Seal | null): Promise<boolean> {

@@ -47,17 +47,21 @@ class SqliteStore implements port.Store {
   readonly address: string;
   readonly moving: port.Moving = {
     seal: async () => this.#readOnce(readSeal),
-    // Loaded on demand, as is `check`: most processes have to start quickly, and never copy a store.
+    // Loaded on demand, as is `check`: most processes have to start quickly, and never move a store.
     reseal: async (expect, next) => {
-      const { reseal } = await import("./copy.ts");
+      const { reseal } = await import("./moving.ts");
       return this.#writeDespiteSeal((transaction) => reseal(transaction, expect, next));
     },
     dump: async (cursor, only) => {
-      const { dump } = await import("./copy.ts");
+      const { dump } = await import("./moving.ts");
       return this.#read((connection) => dump(connection, this.#clock, cursor, only));
     },
+    otherUser: async () => {
+      const { otherUser } = await import("./moving.ts");
+      return this.#readOnce(otherUser);
+    },
     restore: async (move, rows) => {
-      const { restore } = await import("./copy.ts");
+      const { restore } = await import("./moving.ts");
       return this.#writeDespiteSeal((transaction) => restore(transaction, this.#path, move, rows));
     },
   };

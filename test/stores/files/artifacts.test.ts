@@ -86,7 +86,7 @@ test("an artifact that does not fit leaves nothing behind, and the store stays u
   const said = await child.hearAll();
   expect(said[0]).toMatchObject({ step: "put", code: "STORE_IO" });
   expect(said[1]).toMatchObject({ step: "append", outcome: "ok" });
-  expect(files()).toEqual(["journal.jsonl", "live.jsonl", "lock.db"]);
+  expect(files()).toEqual(["journal.jsonl", "live.jsonl", "lock.db", "open.db"]);
 });
 
 test("erasing a stream also erases a half-written artifact", async () => {

@@ -37,7 +37,8 @@ describe.each(["live.jsonl", "artifacts", "snapshots"])("the journal is gone and
   test("is rejected and not changed", async () => {
     await fill();
     for (const name of readdirSync(folder.file())) {
-      if (name !== kept && name !== "lock.db") rmSync(folder.file(name), { recursive: true });
+      if (name !== kept && name !== "lock.db" && name !== "open.db")
+        rmSync(folder.file(name), { recursive: true });
     }
     const before = everything();
     await expect(folder.open()).rejects.toMatchObject({

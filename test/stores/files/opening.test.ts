@@ -90,7 +90,7 @@ test("an unfinished start after a crash becomes a store", async () => {
   writeFileSync(folder.file("journal.jsonl.new"), '{"crc":"');
   const store = await folder.open();
   expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
-  expect(readdirSync(folder.file()).sort()).toEqual(["journal.jsonl", "live.jsonl", "lock.db"]);
+  expect(readdirSync(folder.file()).sort()).toEqual(["journal.jsonl", "live.jsonl", "lock.db", "open.db"]);
 });
 
 test("a damaged lock file is named, with a hint", async () => {

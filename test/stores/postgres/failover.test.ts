@@ -36,7 +36,7 @@ async function failOver(): Promise<void> {
   // Like a host name that moves: clients reach the standby before it is promoted.
   proxy.comeBack(pair.standby.port);
   const standby = new TestSchema(pair.standby.url);
-  const named = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'holdfast'";
+  const named = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'holdfast %'";
   await vi.waitFor(async () => expect((await standby.query(named)).length).toBeGreaterThan(0), 30_000);
   await standby.pool.end();
   await pair.promote();

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { copy } from "../../../src/index.ts";
+import { move } from "../../../src/index.ts";
 import { CommandLine } from "../../cli/command-line.ts";
 import { runInside } from "../../cli/inside.ts";
 import { TestSchema } from "./schema.ts";
@@ -87,34 +87,34 @@ test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"
   },
 );
 
-test("a copy from it creates neither source nor target", async () => {
-  const { code, err } = await runInside(line.project, ["copy", address, "copied.db"]);
+test("a move from it creates neither source nor target", async () => {
+  const { code, err } = await runInside(line.project, ["move", "--yes", address, "copied.db"]);
   expect(code).toBe(3);
   expect(err).toContain("there is no store");
   expect(existsSync(join(line.project, "copied.db"))).toBe(false);
   expect(await isThere()).toBe(false);
 });
 
-test("a rejected copy creates no target", async () => {
+test("a rejected move creates no target", async () => {
   const project = line.newProject();
   const say = (...words: string[]) => runInside(project, words);
   await say("init", "--agent", "none");
-  const nothing = await say("copy", ".holdfast", address);
+  const nothing = await say("move", "--yes", ".holdfast", address);
   expect(nothing).toMatchObject({ code: 3, err: expect.stringContaining("holds nothing") });
   await say("goal", "new", "checkout", "Ship it");
   await say("task", "add", "One");
   await say("task", "claim", "1", "--by", "ann");
-  const held = await say("copy", ".holdfast", address);
+  const held = await say("move", "--yes", ".holdfast", address);
   expect(held).toMatchObject({ code: 4, err: expect.stringContaining("is in use") });
-  await expect(copy(join(project, ".holdfast"), address)).rejects.toMatchObject({ code: "STREAM_BUSY" });
+  await expect(move(join(project, ".holdfast"), address)).rejects.toMatchObject({ code: "STREAM_BUSY" });
   await say("task", "release", "1", "--by", "ann");
   expect(await isThere()).toBe(false);
-  expect(await say("copy", ".holdfast", "moved.db")).toMatchObject({ code: 0 });
-  const left = await say("copy", ".holdfast", address);
+  expect(await say("move", "--yes", ".holdfast", "moved.db")).toMatchObject({ code: 0 });
+  const left = await say("move", "--yes", ".holdfast", address);
   expect(left).toMatchObject({ code: 4, err: expect.stringContaining("has moved to") });
-  expect(await say("copy", ".holdfast", "another.db")).toMatchObject({ code: 4 });
+  expect(await say("move", "--yes", ".holdfast", "another.db")).toMatchObject({ code: 4 });
   expect(existsSync(join(project, "another.db"))).toBe(false);
   expect(await isThere()).toBe(false);
-  const again = await say("copy", ".holdfast", "moved.db");
-  expect(again, "a repeated copy says that it is done").toMatchObject({ code: 0 });
+  const again = await say("move", "--yes", ".holdfast", "moved.db");
+  expect(again, "a repeated move says that it is done").toMatchObject({ code: 0 });
 });

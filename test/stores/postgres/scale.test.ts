@@ -31,7 +31,7 @@ async function counts(schema: TestSchema): Promise<Counts> {
   // The server ends a connection a moment after the client.
   for (;;) {
     const [open] = await schema.query<{ count: string }>(
-      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND query LIKE $1",
+      "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'holdfast %' AND query LIKE $1",
       [`%${schema.name}%`],
     );
     if (Number(open?.count) === 0) break;

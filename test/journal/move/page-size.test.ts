@@ -1,4 +1,4 @@
-// A copy holds one page in memory at a time, so a page of large rows has few. The memory store needs no
+// A move holds one page in memory at a time, so a page of large rows has few. The memory store needs no
 // limit.
 
 import { afterAll, describe, expect, test } from "vitest";

@@ -1,11 +1,11 @@
 /**
- * This file's end of a copy: the seal, rows out (`dump`) and rows in (`restore`).
+ * This file's end of a move: the seal, rows out (`dump`) and rows in (`restore`).
  *
- * The seal is a row in `meta`. Unless it is `arrived`, the file takes no writes but those of the copy. A
+ * The seal is a row in `meta`. Unless it is `arrived`, the file takes no writes but those of the move. A
  * write transaction reads it before its first act, unless `data_version` is unchanged (`queue.ts`). So every
  * process sees the seal at its next write, and a process that is alone pays nothing for it.
  *
- * Rows are put over those that are there: a copy that broke off is run again from its beginning.
+ * Rows are put over those that are there: a move that broke off is run again from its beginning.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
@@ -14,7 +14,7 @@ import { countFittingRows } from "../../model/stream/index.ts";
 import type { MovedRow, Page, Seal } from "../../store.ts";
 import type { Clock, DumpPosition, StoredItem, StoredWriteRow } from "../kit/index.ts";
 import { dumpStep, isSameSeal, itemRow, requireEntering, streamRow, writeRow } from "../kit/index.ts";
-import type { Connection, Value } from "./driver.ts";
+import { type Connection, isBusy, type Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
 import type { ActResult, StoredLease, StoredStream, StoredText, Transaction } from "./rows.ts";
 import {
@@ -27,6 +27,23 @@ import {
   toText,
   toTextOrNull,
 } from "./rows.ts";
+
+/**
+ * Null if this is the file's only connection. A connection in WAL mode keeps a shared lock for as long as it
+ * is open, and leaving that mode needs an exclusive one. A crash in between leaves the other mode, which the
+ * next opener changes back.
+ */
+export function otherUser(connection: Connection): string | null {
+  try {
+    connection.all("PRAGMA journal_mode = DELETE");
+  } catch (error) {
+    if (!isBusy(error)) throw error;
+    return "another process, or another handle of this one, has the file open";
+  }
+  connection.all("PRAGMA journal_mode = WAL");
+  const mode = connection.get<{ journal_mode: string }>("PRAGMA journal_mode")?.journal_mode;
+  return mode === "wal" ? null : "another process has just opened the file";
+}
 
 export function reseal(transaction: Transaction, expect: Seal | null, next: Seal | null): ActResult<boolean> {
   const { connection, seal } = transaction;
@@ -243,8 +260,8 @@ function reserveId(connection: Connection, namespace: string, stream: string): n
 function idOf(connection: Connection, namespace: string, stream: string): number {
   const found = findStream(connection, namespace, stream);
   if (found) return found.id;
-  throw new HoldfastError("BATCH_INVALID", `the copy names ${stream}, which has not arrived yet`, {
-    hint: "Streams come before the rows that name them. This is a mistake in the store that is copied.",
+  throw new HoldfastError("BATCH_INVALID", `the move names ${stream}, which has not arrived yet`, {
+    hint: "Streams come before the rows that name them. This is a mistake in the store that is moved.",
   });
 }
 

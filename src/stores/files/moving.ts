@@ -1,9 +1,9 @@
 /**
- * This folder's end of a copy. The seal is a record of the journal like any other: a process that takes the
+ * This folder's end of a move. The seal is a record of the journal like any other: a process that takes the
  * lock has read it before its first act.
  *
  * Rows arrive as the lines of a compacted journal: a stream, then its writes, its items, keys. A page is one
- * flush. A stream that arrives again replaces the earlier one, so a copy that broke off is run again.
+ * flush. A stream that arrives again replaces the earlier one, so a move that broke off is run again.
  */
 
 import { MOVED_PAGE_BYTES } from "../../model/stream/index.ts";

@@ -1,4 +1,4 @@
-// A copy that dies: first before and after every step, on memory; then as a killed process, on durable
+// A move that dies: first before and after every step, on memory; then as a killed process, on durable
 // stores.
 
 import { execFile } from "node:child_process";
@@ -6,7 +6,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
-import { abandonMove, copyStore } from "../../../src/journal/index.ts";
+import { abandonMove, moveStore, undoMove } from "../../../src/journal/index.ts";
 import { isHoldfastError } from "../../../src/model/errors.ts";
 import { openStore } from "../../../src/open-store.ts";
 import type { Moving, Store } from "../../../src/store.ts";
@@ -66,7 +66,7 @@ const FOREVER = Number.MAX_SAFE_INTEGER;
 const filled = memoryData();
 beforeAll(() => fill(openMemory({ data: filled })));
 
-/** Runs a copy that dies at `steps`, then `goOn`. False if the copy reached its end. */
+/** Runs a move that dies at `steps`, then `goOn`. False if the move reached its end. */
 async function dieAt(
   steps: number,
   dies: "before" | "after",
@@ -76,7 +76,7 @@ async function dieAt(
   const target = openMemory({ data: memoryData() });
   const before = JSON.stringify(await contentsOf(source));
   const life = new Life(steps, dies);
-  const copied = copyStore(mortal(source, life, "a"), mortal(target, life, "b")).then(
+  const copied = moveStore(mortal(source, life, "a"), mortal(target, life, "b")).then(
     () => true,
     (error: unknown) => {
       if (error instanceof Death) return false;
@@ -84,11 +84,11 @@ async function dieAt(
     },
   );
   if (await copied) return false;
-  const open = { source: await takesWrites(source), target: await takesWrites(target) };
-  const phases = [(await source.moving?.seal())?.phase, (await target.moving?.seal())?.phase];
-  // An untouched target is open, and so is the source before it leaves; never both once the target is filled.
-  if (phases[1] === "arrived") expect(open.source).toBe(false);
-  if (phases[0] === "leaving" || phases[0] === "left") expect(open.source).toBe(false);
+  const isOpen = { source: await takesWrites(source), target: await takesWrites(target) };
+  const seals = [await source.moving?.seal(), await target.moving?.seal()];
+  // Exactly one takes writes, or neither. The target is open only before its seal, and after the source left.
+  if (isOpen.source && isOpen.target) expect(seals).toEqual([null, null]);
+  if (!isOpen.source) expect(seals[1]).not.toBeNull();
   expect(JSON.stringify(await contentsOf(source))).toBe(before);
   await goOn(source, target);
   return true;
@@ -104,11 +104,11 @@ async function dieEverywhere(goOn: (source: Store, target: Store) => Promise<voi
 
 const whole = (store: Store, address: string): Store => mortal(store, new Life(FOREVER, "after"), address);
 
-describe("a copy that dies at any step", () => {
+describe("a move that dies at any step", () => {
   test("is finished by the same call, made again", async () => {
     const deaths = await dieEverywhere(async (source, target) => {
       const expected = JSON.stringify(await contentsOf(source));
-      await copyStore(whole(source, "a"), whole(target, "b"));
+      await moveStore(whole(source, "a"), whole(target, "b"));
       expect(JSON.stringify(await contentsOf(target))).toBe(expected);
       expect([await takesWrites(source), await takesWrites(target)]).toEqual([false, true]);
     });
@@ -119,12 +119,12 @@ describe("a copy that dies at any step", () => {
     await dieEverywhere(async (source, target) => {
       const hadLeft = (await source.moving?.seal())?.phase === "left";
       const elsewhere = openMemory();
-      const again = copyStore(whole(source, "a"), whole(elsewhere, "c"));
+      const again = moveStore(whole(source, "a"), whole(elsewhere, "c"));
       if (hadLeft) await expect(again).rejects.toMatchObject({ code: "STORE_MOVED" });
       else {
         await again;
         // The first target can never open: its move is not the one with which the source left.
-        await expect(copyStore(whole(source, "a"), whole(target, "b"))).rejects.toMatchObject({
+        await expect(moveStore(whole(source, "a"), whole(target, "b"))).rejects.toMatchObject({
           code: "STORE_MOVED",
         });
       }
@@ -148,7 +148,7 @@ describe("a copy that dies at any step", () => {
     });
   });
 
-  test("a copy that was overtaken by a restart can finish nothing", async () => {
+  test("a move that was overtaken by a restart can finish nothing", async () => {
     const source = openMemory();
     const first = openMemory();
     const second = openMemory();
@@ -157,11 +157,11 @@ describe("a copy that dies at any step", () => {
     const { restore } = slow.moving as Moving;
     let isRestarted = false;
     (slow.moving as Moving).restore = async (move, rows) => {
-      if (!isRestarted) await copyStore(whole(source, "a"), whole(second, "c"));
+      if (!isRestarted) await moveStore(whole(source, "a"), whole(second, "c"));
       isRestarted = true;
       return restore(move, rows);
     };
-    const overtaken = copyStore(whole(source, "a"), slow);
+    const overtaken = moveStore(whole(source, "a"), slow);
     await expect(overtaken).rejects.toMatchObject({ code: "STREAM_BUSY" });
     expect([await takesWrites(source), await takesWrites(first), await takesWrites(second)]).toEqual([
       false,
@@ -171,18 +171,57 @@ describe("a copy that dies at any step", () => {
   });
 });
 
-describe.concurrent("a copying process that is killed", () => {
+describe("an undo that dies at any step", () => {
+  test.each([false, true])("is finished by the same call (new writes in the target: %s)", async (isUsed) => {
+    for (const dies of ["before", "after"] as const) {
+      for (let steps = 1; ; steps++) {
+        const source = openMemory({ data: structuredClone(filled) });
+        const target = openMemory({ data: memoryData() });
+        await moveStore(whole(source, "a"), whole(target, "b"));
+        if (isUsed) await (await (await open(undefined, { store: target })).session("new-there")).close();
+        const life = new Life(steps, dies);
+        const first = await undoMove(mortal(source, life, "a"), mortal(target, life, "b")).catch(
+          (error: unknown) => error,
+        );
+        const isOpen = [await takesWrites(source), await takesWrites(target)];
+        expect(isOpen.filter(Boolean).length, `${dies} ${steps}: ${isOpen}`).toBeLessThan(2);
+        const again = undoMove(whole(source, "a"), whole(target, "b"));
+        if (isUsed) await expect(again).rejects.toMatchObject({ code: "STREAM_BUSY" });
+        else await again;
+        expect([await takesWrites(source), await takesWrites(target)]).toEqual([!isUsed, isUsed]);
+        if (!(first instanceof Death)) break;
+      }
+    }
+  });
+
+  test("cannot be finished as a move, which would open both stores", async () => {
+    const source = openMemory({ data: structuredClone(filled) });
+    const target = openMemory({ data: memoryData() });
+    await moveStore(whole(source, "a"), whole(target, "b"));
+    const { reseal } = source.moving as Moving;
+    (source.moving as Moving).reseal = async (expected, next) => {
+      await expect(moveStore(whole(source, "a"), whole(target, "b"))).rejects.toMatchObject({
+        code: "STORE_MOVED",
+      });
+      return reseal(expected, next);
+    };
+    await undoMove(source, target);
+    expect([await takesWrites(source), await takesWrites(target)]).toEqual([true, false]);
+  });
+});
+
+describe.concurrent("a moving process that is killed", () => {
   let folder: string;
   const schemas: TestSchema[] = [];
   beforeAll(async () => {
-    folder = await mkdtemp(join(quickFolder(), "holdfast-copy-"));
+    folder = await mkdtemp(join(quickFolder(), "holdfast-move-"));
   });
   afterAll(async () => {
     await rm(folder, { recursive: true });
     await Promise.all(schemas.map((schema) => schema.dispose()));
   });
 
-  const program = programFile(new URL("./programs/copier.ts", import.meta.url));
+  const program = programFile(new URL("./programs/mover.ts", import.meta.url));
   const run = (...args: string[]): Promise<string> =>
     new Promise((resolve) => {
       execFile(process.execPath, [program, ...args], (error, output) => {
@@ -201,9 +240,16 @@ describe.concurrent("a copying process that is killed", () => {
     },
   };
 
+  /** Which of the two stores takes writes after a kill before this phase. Elsewhere neither does. */
+  const OPEN_AT: Readonly<Record<string, readonly boolean[]>> = {
+    entering: [true, true],
+    leaving: [true, false],
+  };
+
   test.each([
     ["sqlite", "sqlite", "1"],
     ["sqlite", "sqlite", "entering"],
+    ["sqlite", "files", "leaving"],
     ["sqlite", "postgres", "20"],
     ["sqlite", "postgres", "left"],
     ["postgres", "files", "20"],
@@ -212,18 +258,46 @@ describe.concurrent("a copying process that is killed", () => {
   ] as const)("from %s to %s at %s: the same call finishes it", async (from, to, where) => {
     const place = await mkdtemp(join(folder, "case-"));
     const [old, next] = [addressOf[from](place, "from"), addressOf[to](place, "to")];
-    const source = await openStore(old);
+    let source = await openStore(old);
     await fill(source);
     const before = await contentsOf(source);
+    await source.close();
     expect(await run(old, next, where)).toBe("SIGKILL");
-    // This process still has the source open, and gets the error at its next write.
-    expect(await takesWrites(source)).toBe(false);
+    source = await openStore(old);
     const target = await openStore(next);
-    expect(await takesWrites(target)).toBe(where === "entering");
-    await copyStore(source, target);
+    const open = [await takesWrites(source), await takesWrites(target)];
+    // An untouched target is an ordinary store. From its seal on, only the source takes writes, then neither.
+    expect(open).toEqual(OPEN_AT[where] ?? [false, false]);
+    await moveStore(source, target);
     expect([await takesWrites(source), await takesWrites(target)]).toEqual([false, true]);
     expect(await contentsOf(target)).toEqual(before);
     await source.close();
     await target.close();
   });
+
+  test.each(["sqlite", "files", "postgres"] as const)(
+    "a %s store that another process has open is not moved, until that process ends",
+    async (kind) => {
+      const place = await mkdtemp(join(folder, "used-"));
+      const [old, next] = [addressOf[kind](place, "from"), addressOf.sqlite(place, "to")];
+      const filling = await openStore(old);
+      await fill(filling);
+      await filling.close();
+      const user = execFile(process.execPath, [program, old, join(place, "unused.db"), "open"]);
+      await new Promise((resolve) => user.stdout?.once("data", resolve));
+      const source = await openStore(old);
+      const target = await openStore(next);
+      await expect(moveStore(source, target)).rejects.toMatchObject({
+        code: "STREAM_BUSY",
+        message: expect.stringContaining("in use"),
+      });
+      expect([await takesWrites(source), await takesWrites(target)]).toEqual([true, true]);
+      user.kill("SIGKILL");
+      await new Promise((resolve) => user.once("exit", resolve));
+      await moveStore(source, target);
+      expect([await takesWrites(source), await takesWrites(target)]).toEqual([false, true]);
+      await source.close();
+      await target.close();
+    },
+  );
 });

@@ -1,4 +1,4 @@
-/** One end of a copy: the seal, and the rows of every namespace. */
+/** One end of a move: the seal, and the rows of every namespace. */
 
 import { sealedStore } from "../../model/stream/index.ts";
 import type { MovedRow, Moving } from "../../store.ts";
@@ -8,7 +8,7 @@ import { copyPayload, goneStream, leaseRow, spaceOf, streamOf, streamRow } from 
 
 const PAGE_ROWS = 500;
 
-/** Throws while the seal of a copy forbids writes. */
+/** Throws while the seal of a move forbids writes. */
 export function refuseSealed({ seal }: MemoryData): void {
   if (!seal || seal.phase === "arrived") return;
   throw sealedStore("this memory store", "memory:", { phase: seal.phase, other: seal.other });
