@@ -61,7 +61,7 @@ export function audit(session: SessionDetail, log: string, folder: string): Audi
       .map((row) => `${nameOf(row.effect)} happened, but the ledger has no call for it`),
     ...missing.map((name) => `${name} never happened`),
     ...unheard.map(
-      (call) => `${call.tool} ${call.id} is completed in the ledger, but not in the world's log`,
+      (call) => `${call.tool} ${call.callId} is completed in the ledger, but not in the world's log`,
     ),
     ...rereadAnswers(session, answers),
     ...wrongFiles(session, folder),

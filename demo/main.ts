@@ -90,7 +90,7 @@ async function askAda(holdfast: Holdfast): Promise<void> {
   const { calls } = await holdfast.calls.list();
   for (const call of calls) {
     const session = await holdfast.sessions.get(call.session);
-    const key = session.calls.find((each) => each.id === call.callId)?.vendorKey;
+    const key = session.calls.find((each) => each.callId === call.callId)?.vendorKey;
     const there = readWorld(log).effects.some((effect) => effect.key === key);
     const why = there ? "it is in the desk's channel" : "it is not in the desk's channel";
     await holdfast.calls.resolve(call, { outcome: there ? "landed" : "retry", by: "Ada", why });

@@ -48,7 +48,7 @@ export function recoveryText(before: SessionDetail, told: readonly AgentMessage[
   }
   const asks = callsOf(last);
   if (asks.length === 0) return `“${textOf(last)}” is on record: nothing is asked or done again`;
-  const calls = new Map(before.calls.map((call) => [call.id, call]));
+  const calls = new Map(before.calls.map((call) => [call.callId, call]));
   if (!asks.some((block) => calls.has(block.id))) {
     return `“${textOf(last)}” is on record: the model is not asked again`;
   }

@@ -25,7 +25,7 @@ const charge = tool({
 
 const holdfast = await open(old);
 const session = await holdfast.session("order-4711");
-await session.call({ id: "pay", tool: charge, args: { order: "4711" } });
+await session.call({ callId: "pay", tool: charge, args: { order: "4711" } });
 
 // A store with an active worker cannot be moved.
 try {
@@ -58,7 +58,7 @@ await forgotten.close();
 
 const moved = await open(next);
 const again = await moved.session("order-4712");
-const repeat = await again.call({ id: "pay", tool: charge, args: { order: "4711" } });
+const repeat = await again.call({ callId: "pay", tool: charge, args: { order: "4711" } });
 const replayed = repeat.status === "completed" && repeat.replayed;
 console.log(`asked again there: ${repeat.status}, replayed ${replayed}; charged ${charged}×`);
 await moved.close();

@@ -64,6 +64,29 @@ await desk.sessions.cancel("night-shift", { by: "Ada", why: "the shift is over" 
 console.log(`worker: ${(await run()).reason}`);
 await worker.close();
 
+// ── Approvals ──────────────────────────────────────────────────────────────────────────────────────────────
+// A tool with `needsApproval` runs only after a person's word, with the person's arguments if they differ.
+const refund = tool({
+  name: "refund",
+  description: "Refund money",
+  effect: "mutate",
+  needsApproval: ({ eur }) => eur > 10,
+  input: z.object({ eur: z.number() }),
+  execute: ({ eur }) => `refunded ${eur}`,
+});
+const till = await holdfast.session("till");
+for (const eur of [80, 90]) {
+  const asked = await till.call({ tool: refund, args: { eur }, callId: `refund-${eur}` });
+  const named = { session: till.id, callId: asked.callId };
+  if (eur === 80) await desk.calls.approve(named, { by: "Ada", args: { eur: 40 }, expiresInMs: 3_600_000 });
+  else await desk.calls.deny(named, { by: "Ada", why: "one refund is enough" });
+  const answer = await till.call({ tool: refund, args: { eur }, callId: `refund-${eur}` });
+  console.log(`${eur}: ${answer.status === "failed" ? answer.error.message : JSON.stringify(answer)}`);
+}
+await till.close();
+
+await desk.sessions.erase("till");
+
 // ── Keeping the store tidy ─────────────────────────────────────────────────────────────────────────────────
 for (const id of ["old-1", "old-2"]) await (await desk.session(id)).close();
 await desk.sessions.erase("old-1");

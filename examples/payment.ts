@@ -93,7 +93,7 @@ const holdfast = await open(temporaryFolder());
 const session = await holdfast.session("checkout");
 for (const order of ["fine", "landed", "refused", "lagging", "opaque", "declined"]) {
   const outcome = await session.call({ tool: charge, args: { order } });
-  const call = (await holdfast.sessions.get("checkout")).calls.find((each) => each.id === outcome.callId);
+  const call = (await holdfast.sessions.get("checkout")).calls.find((each) => each.callId === outcome.callId);
   const how = `attempts ${call?.attempt}, settled by ${call?.settledBy}`;
   console.log(`${order.padEnd(9)} ${outcome.status.padEnd(10)} ${how}`);
 }

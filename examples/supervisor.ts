@@ -45,7 +45,7 @@ async function work(): Promise<void> {
   // The session belongs to the goal, so it continues with its task. Without a goal it would get its own
   // worker.
   const session = await holdfast.session("order-4711", { goal: goal.id });
-  await session.call({ id: "charge-4711", tool: charge, args: { order: "4711" } });
+  await session.call({ callId: "charge-4711", tool: charge, args: { order: "4711" } });
   await claim.submit({ summary: "paid" });
   await goal.endSession({ session: id });
   await goal.close();

@@ -83,6 +83,7 @@ export type {
   AgentToolResult,
   AgentToolSpec,
   Answer,
+  Approval,
   CadenceOption,
   DirectCall,
   DirectOutcome,

@@ -95,7 +95,8 @@ const READERS: Readonly<Record<string, (name: string, typed: string) => unknown>
     if (["landed", "retry", "failed"].includes(typed)) return typed;
     throw new Misuse(
       `resolve: there is no outcome ${typed}`,
-      "Use landed (it happened), retry (it did not: try again) or failed (it did not: tell the agent).",
+      "Use landed (it happened), retry (it did not: try again) or failed (it did not: tell the agent). " +
+        "For a call that waits for approval: holdfast approve, holdfast deny.",
     );
   },
 };

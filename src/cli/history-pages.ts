@@ -16,14 +16,14 @@ export function inboxPage({ items, leftOut }: ResultOf<"inbox">, screen: Screen)
 export function ledgerPage({ calls, cursor, searched }: ResultOf<"ledger">, screen: Screen): string {
   const more = cursor === null ? "" : `${searched} calls searched, there are more: --cursor ${cursor}\n`;
   if (calls.length === 0) return `no such call\n${more}`;
-  const rows = calls.map(({ issuedAt, tool, args, status, session, call, key, asked }) => [
+  const rows = calls.map(({ issuedAt, tool, args, status, session, callId, key, asked }) => [
     issuedAt.slice(0, 19),
     tool,
     truncate(valueText(args), 60),
     statusWord(status, screen.paint),
     asked === 1 ? "" : String(asked),
     session,
-    call,
+    callId,
     key,
   ]);
   const head = ["issued", "tool", "arguments", "status", "asked", "session", "call", "key"];

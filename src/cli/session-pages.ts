@@ -143,7 +143,7 @@ function outcomeNote({ status, settledBy, why, error, attempt }: ShownCall): str
 
 function callTable(calls: readonly ShownCall[], screen: Screen): string {
   const rows = calls.map((each) => [
-    each.call,
+    each.callId,
     each.tool,
     statusWord(each.status, screen.paint),
     ago(each.issuedAt),
@@ -157,7 +157,7 @@ function callTable(calls: readonly ShownCall[], screen: Screen): string {
 function innerCalls({ subAgentCalls }: Call): string {
   const named = subAgentCalls
     .slice(0, NAMED)
-    .map(({ tool, call, session }) => `${tool} ${call} of session ${session}`);
+    .map(({ tool, callId, session }) => `${tool} ${callId} of session ${session}`);
   const more = subAgentCalls.length - named.length;
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
@@ -168,6 +168,7 @@ function whatHappensNext(call: Call): string {
   if (goesOnByItself && !running)
     return `resumes once ${innerCalls(call)} is resolved and its agent runs again`;
   if (cancelled) return "its session is cancelled, so it is not retried";
+  if (call.approved) return `${grantedBy} approved it: the next run of its session runs it`;
   if (grantedBy !== null)
     return `${grantedBy} allowed another attempt: the next run of its session retries it`;
   if (running) return "it is running";
@@ -177,9 +178,11 @@ function whatHappensNext(call: Call): string {
 
 function resolveCommands(named: string, call: Call, { cyan }: Screen["paint"]): string[] {
   const { unbegun, cancelled, subAgentCalls } = call;
-  const all = unbegun
-    ? { "let it run": "retry", "refuse it": "failed" }
-    : { "it happened": "landed", "retry it": "retry", "it did not happen": "failed" };
+  if (unbegun) {
+    const deny = `refuse it:   ${cyan(`holdfast deny ${named}`)}`;
+    return cancelled ? [deny] : [`let it run:  ${cyan(`holdfast approve ${named}`)}`, deny];
+  }
+  const all = { "it happened": "landed", "retry it": "retry", "it did not happen": "failed" };
   // While calls of its sub-agent are open, a call that is not cancelled can only be retried.
   const ways = Object.entries(all).filter(([, outcome]) => {
     return outcome === "retry" ? !cancelled : cancelled || subAgentCalls.length === 0;
@@ -195,13 +198,13 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
   if (calls.length === 0) return "no open calls\n";
   if (!calls.some(({ open }) => open)) return callTable(calls, screen);
   const rows = calls.map((each) => {
-    const { call, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
+    const { callId, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
     const isWaiting = status === "waiting" && !each.goesOnByItself;
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     // `why` already contains the error of a failed verify.
     const isInWhy = verify !== null && why?.endsWith(verify.slice("error: ".length));
     const known = [why, verify && !isInWhy && `verify: ${verify}`].filter(Boolean).join("; ");
-    const named = `${shellWord(call)}${shared ? ` --session ${shellWord(session)}` : ""}${store}`;
+    const named = `${shellWord(callId)}${shared ? ` --session ${shellWord(session)}` : ""}${store}`;
     // No question if a person has already allowed a retry.
     const isAsked = isWaiting || (each.unattended && each.grantedBy === null && !each.goesOnByItself);
     const isRefused = isAsked && each.subAgentCalls.length > 0;
@@ -212,7 +215,7 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     ].filter(Boolean);
     const since = status === "issued" ? state : `${state}, issued`;
     const lines = [
-      `${paint.bold(call)} ${tool} ${truncate(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
+      `${paint.bold(callId)} ${tool} ${truncate(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
       known === "" ? "" : truncate(`  ${known}`, Math.min(width, MAX_CHARACTERS)),
       `  session ${session}, key ${key}`,
       ...answers.map((answer) => `  ${answer}`),
@@ -222,11 +225,24 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
   return `${rows.join("\n")}\n`;
 }
 
-export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"resolve">): string {
+export function approvedPage({ callId, approvedUntil, goesOn }: ResultOf<"approve">): string {
+  const until = approvedUntil === null ? "" : ` until ${approvedUntil}`;
+  return `${callId} approved${until}; ${continuation(goesOn)}\n`;
+}
+
+export function deniedPage({ callId, goesOn }: ResultOf<"deny">): string {
+  return `${callId} denied; ${continuation(goesOn)}\n`;
+}
+
+function continuation(goesOn: boolean): string {
+  return goesOn ? "its session continues when it next runs" : "its session stays cancelled";
+}
+
+export function resolvedPage({ callId, outcome, goesOn, hasResult }: ResultOf<"resolve">): string {
   const what = outcome === "retry" ? "may be retried" : outcome;
-  const then = goesOn ? "its session continues when it next runs" : "its session stays cancelled";
   const isNull = outcome === "landed" && goesOn && !hasResult;
-  return `${call} ${what}; ${then}\n${isNull ? "no result was recorded: the agent gets null\n" : ""}`;
+  const noResult = isNull ? "no result was recorded: the agent gets null\n" : "";
+  return `${callId} ${what}; ${continuation(goesOn)}\n${noResult}`;
 }
 
 export function checkPage(found: ResultOf<"check">, { paint }: Screen): string {

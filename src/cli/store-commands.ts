@@ -122,7 +122,7 @@ export const storeCommands: readonly Command[] = [
   }),
   command("resolve", "resolve a call that waits for a person, or that no process runs", {
     args: [
-      ["<call>", "its id, or the start of it"],
+      ["<call>", "its id, or the start of it", "callId"],
       ["<outcome>", "landed: it happened; retry: it did not, try again; failed: it did not, tell the agent"],
     ],
     options: [
@@ -132,6 +132,22 @@ export const storeCommands: readonly Command[] = [
     answersFor: true,
     ask: askResult,
     page: page.resolvedPage,
+  }),
+  command("approve", "let a call run that waits for approval", {
+    args: [["<call>", "its id, or the start of it", "callId"]],
+    options: [
+      ["--args <json>", "run it with these arguments instead"],
+      ["--expires <time>", "if it has not started by then, ask again: 1h", "optional", "expiresInMs"],
+      ["--session <session>", "the session, if several have a call of that id"],
+    ],
+    answersFor: true,
+    page: page.approvedPage,
+  }),
+  command("deny", "refuse a call that waits for approval", {
+    args: [["<call>", "its id, or the start of it", "callId"]],
+    options: [["--session <session>", "the session, if several have a call of that id"]],
+    answersFor: true,
+    page: page.deniedPage,
   }),
   command("check", "verify the store and the recorded files", {
     input: (_, { goal }) => ({ goal }),
@@ -189,7 +205,7 @@ export const storeCommands: readonly Command[] = [
       linesOf([
         ...crashed.map((session) => `crashed: session ${session}`),
         ...reset.map(({ goal, task }) => `released: ${task} of ${goal}`),
-        ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
+        ...open.map(({ session, callId, tool }) => `open: ${tool} ${callId} of ${session}`),
         open.length === 0
           ? ""
           : `run their agents again, or resolve them: ${commandToPaste(screen, "holdfast calls")}`,

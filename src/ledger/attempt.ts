@@ -22,7 +22,7 @@
 import { describeError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
-import { type ExecuteContext, NeedsApproval, NotFinished, type Tool, validate } from "./tool.ts";
+import { type ExecuteContext, NotFinished, type Tool, validate } from "./tool.ts";
 import { TIMER_LIMIT_MS } from "./waiting.ts";
 
 export type Outcome =
@@ -42,7 +42,6 @@ export type Outcome =
       readonly person?: true;
       /** False if the attempt certainly never started. */
       readonly started?: false;
-      readonly asks?: true;
     };
 
 export function attempt(tool: Tool, args: unknown, context: ExecuteContext): MaybePromise<Outcome> {
@@ -118,7 +117,6 @@ function outcomeOfThrow(tool: Tool, error: unknown): Outcome {
   if (holds(() => error instanceof NotFinished)) {
     return { ...unknown, later: true, ...((error as NotFinished).person === true && { person: true }) };
   }
-  if (holds(() => error instanceof NeedsApproval)) return { ...unknown, started: false, asks: true };
   const certainty = nothingHappened(error, tool);
   if (certainty !== "unknown") {
     return { kind: "failed", error: described, ...(certainty === "presumed" && { presumed: true }) };

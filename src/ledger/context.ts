@@ -56,17 +56,17 @@ export function mustNotBeCancelled(id: string, state: SessionState): void {
 
 export function executeFacts(
   context: LedgerContext,
-  call: { id: string; vendorKey: string },
+  call: { callId: string; vendorKey: string },
   attempt: number,
 ): ExecuteContext {
   return {
     key: call.vendorKey,
-    callId: call.id,
+    callId: call.callId,
     session: context.session,
     token: context.own.lease.token,
     attempt,
     signal: context.stop,
-    child: (budget?: Amounts) => context.child(call.id, budget),
+    child: (budget?: Amounts) => context.child(call.callId, budget),
   };
 }
 

@@ -9,7 +9,6 @@ export {
   DefiniteFailure,
   type ExecuteContext,
   landed,
-  NeedsApproval,
   NotFinished,
   never,
   notYet,

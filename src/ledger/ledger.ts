@@ -64,7 +64,7 @@ export class Ledger {
   async settle(isMeant: (call: Call) => boolean): Promise<{ settled: string[]; open: string[] }> {
     failpoint("settle.begins");
     const unsettled = openCallsOf(this.context.own.state).filter(isMeant);
-    const before = unsettled.map((call) => call.id);
+    const before = unsettled.map((call) => call.callId);
     await inParallel(before, this.parallel, (id) => settleCall(this.context, id, () => []));
     const open = new Set(this.context.own.state.openCalls);
     return { settled: before.filter((id) => !open.has(id)), open: [...open] };
@@ -257,7 +257,7 @@ class Turn {
 
   async read(ready: ReadyCall): Promise<void> {
     const { callId, tool } = ready;
-    const facts = executeFacts(this.context, { id: callId, vendorKey: ready.key.key }, 1);
+    const facts = executeFacts(this.context, { callId, vendorKey: ready.key.key }, 1);
     const outcome = await attempt(tool, ready.args, facts);
     this.context.stop.throwIfAborted();
     if (outcome.kind === "completed") {
@@ -291,7 +291,7 @@ class Turn {
     for (const { id } of this.blocks) if (!isSettledNow(id) && !this.hasAnswer(state, id)) return NONE;
     // Not unfinished any more, or compacted away meanwhile: no provider accepts results without their calls.
     if (!state.unfinished.has(this.message.id)) return NONE;
-    const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
+    const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { callId: block.id });
     const createdAt = isoTime(this.context.journal.now());
     return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
   }

@@ -38,7 +38,7 @@ export interface Attempt {
   readonly generation: number;
 }
 
-export function attemptOf({ own }: LedgerContext, { id, tool }: Call, attempt: number): Attempt {
+export function attemptOf({ own }: LedgerContext, { callId: id, tool }: Call, attempt: number): Attempt {
   return { id, attempt, tool, generation: own.log.head.generation };
 }
 
@@ -79,7 +79,7 @@ async function startAttempt(context: LedgerContext, start: Start): Promise<Outco
     if (!lease.lost.aborted) await recordOutcome(context, run, unstarted, closing);
     throw error;
   }
-  const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
+  const facts = executeFacts(context, { callId: run.id, vendorKey }, run.attempt);
   const answer = attempt(tool, args, facts);
   let outcome = answer instanceof Promise ? await answer : answer;
   failpoint("call.executed");
@@ -258,7 +258,7 @@ function withEarlierDoubt(call: Call, run: Attempt, outcome: Outcome): Outcome {
 }
 
 function draftOfCompleted(
-  { id: callId, attempt }: Call,
+  { callId, attempt }: Call,
   note: string | null,
   result: CallResult | null,
   by: Recording["by"],
@@ -281,10 +281,9 @@ function draftOfFailed(
 }
 
 function draftsOfLost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft[] {
-  const { why, started, asks, person } = outcome;
+  const { why, started, person } = outcome;
   const more = { ...(started === false && { started }), ...(person && { person }) };
-  const draft = { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why, ...more } };
-  return asks ? [draft, { type: "call.waiting", data: { callId: run.id, why } }] : [draft];
+  return [{ type: "call.lost", data: { callId: run.id, attempt: run.attempt, why, ...more } }];
 }
 
 function emitOutcome(context: LedgerContext, run: Attempt, outcome: Outcome): void {
@@ -292,5 +291,5 @@ function emitOutcome(context: LedgerContext, run: Attempt, outcome: Outcome): vo
   if (outcome.kind === "completed") context.on({ type: "call.completed", callId, tool, by: "execute" });
   else if (outcome.kind === "failed")
     context.on({ type: "call.failed", callId, tool, error: outcome.error.message });
-  else context.on({ type: outcome.asks ? "call.waiting" : "call.unknown", callId, tool, why: outcome.why });
+  else context.on({ type: "call.unknown", callId, tool, why: outcome.why });
 }

@@ -3,7 +3,9 @@
  *
  *     its tool or input is not accepted here      a person, or a program that has the tool again
  *     it still runs in this process               wait for its own answer
+ *     its approval expired, or it needs one       a person
  *     it never started, or a person allowed it    issue attempt + 1
+ *       with arguments that a person changed      the same, under the key of those, if that is free
  *     verify: landed                              completed
  *             never                               issue attempt + 1
  *             notYet                              ask again; after `settleMs` issue attempt + 1
@@ -24,18 +26,22 @@
  */
 
 import { failpoint } from "../failpoint.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { streamId } from "../model/names.ts";
 import type { Call, SessionState, VerifyAnswer } from "../model/session/index.ts";
 import { draftIssued, isOpen, unsettledAnswer, verifyDelayMs } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
+import { isoTime } from "../model/time.ts";
 import { readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
-import { failureMarksOf } from "./failure-marks.ts";
-import { withoutReason } from "./keys.ts";
+import { failureMarksOf, failuresOf } from "./failure-marks.ts";
+import { callKey, withoutReason } from "./keys.ts";
 import { attemptOf, type Closing, recordOutcome, startAndRecord } from "./recording.ts";
-import { type Tool, validate } from "./tool.ts";
+import { type Tool, validate, whyApproval } from "./tool.ts";
 import { askVerify, type Question } from "./verify.ts";
 import { sleep, withTimeout } from "./waiting.ts";
+import { isRepeat } from "./wave.ts";
 
 const ATTEMPTS_PER_RUN = 3;
 const VERIFY_ERRORS = 3;
@@ -73,17 +79,26 @@ async function nextStep(
   retries: number,
   patience: Settling["patience"],
 ): Promise<Step> {
-  if (context.attempts.isRunning(call.id)) return awaitRunning(context, call);
-  const recalled = context.attempts.recall(call.id, call.attempt);
+  if (context.attempts.isRunning(call.callId)) return awaitRunning(context, call);
+  const recalled = context.attempts.recall(call.callId, call.attempt);
   if (recalled) {
     await recordOutcome(context, attemptOf(context, call, call.attempt), recalled, closing);
     return "again";
   }
   if (call.status === "issued") return markLost(context, call, "the process that ran it is gone");
   if (call.status === "waiting") return markLost(context, call, "its outcome is unknown");
+  const until = call.approval?.until ?? null;
+  if (until !== null && context.journal.now() >= until) {
+    const why = `the approval by ${call.by ?? "a person"} expired ${isoTime(until)}, before it ran`;
+    return askPerson(context, call, why, [], { again: true });
+  }
   const tool = context.tools.get(call.tool);
   if (!tool) return waitForTool(context, call, `this program has no tool ${call.tool}`);
   const input = await validate(tool.input, withoutReason(tool, call.args));
+  if ("problem" in input && call.key === "") {
+    const why = `${call.tool} refuses the changed arguments: ${input.problem}`;
+    return askPerson(context, call, why, [], { again: true });
+  }
   if ("problem" in input) {
     return waitForTool(context, call, `its input is no longer accepted: ${input.problem}`);
   }
@@ -103,9 +118,9 @@ interface Settling extends Question {
 async function markLost(context: LedgerContext, call: Call, why: string): Promise<Step> {
   const unstarted = call.status === "waiting" && call.doubt === null ? { started: false } : {};
   const wrote = await change(context, call, () => [
-    { type: "call.lost", data: { callId: call.id, attempt: call.attempt, why, ...unstarted } },
+    { type: "call.lost", data: { callId: call.callId, attempt: call.attempt, why, ...unstarted } },
   ]);
-  if (wrote) context.on({ type: "call.unknown", callId: call.id, tool: call.tool, why });
+  if (wrote) context.on({ type: "call.unknown", callId: call.callId, tool: call.tool, why });
   return "again";
 }
 
@@ -126,20 +141,20 @@ async function askPerson(
   call: Call,
   why: string,
   before: readonly Draft[] = [],
-  more: { lacks?: "tool" } = {},
+  more: { lacks?: "tool"; again?: true } = {},
 ): Promise<Step> {
   const wrote = await change(context, call, () => [
     ...before,
-    { type: "call.waiting", data: { callId: call.id, why, ...more } },
+    { type: "call.waiting", data: { callId: call.callId, why, ...more } },
   ]);
   if (!wrote) return "again";
-  context.on({ type: "call.waiting", callId: call.id, tool: call.tool, why });
+  context.on({ type: "call.waiting", callId: call.callId, tool: call.tool, why });
   return "waiting";
 }
 
 /** The attempt still runs in this process: its own answer is the best verify there is. */
 async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
-  const ended = context.attempts.ended(call.id).then((): Step => "again");
+  const ended = context.attempts.ended(call.callId).then((): Step => "again");
   return withTimeout(ended, context.patienceMs, context.stop, "later" as const);
 }
 
@@ -150,11 +165,11 @@ async function verify(step: Settling): Promise<Step> {
   patience.leftMs -= dueInMs;
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");
-  const endedAt = context.attempts.endedAt(call.id, call.attempt);
+  const endedAt = context.attempts.endedAt(call.callId, call.attempt);
   const elapsedMs = context.journal.steady() - Math.max(context.lostSince(call), endedAt);
   const verdict = await askVerify(step);
   failpoint("verify.answered");
-  context.on({ type: "call.verified", callId: call.id, tool: call.tool, answer: verdict.answer });
+  context.on({ type: "call.verified", callId: call.callId, tool: call.tool, answer: verdict.answer });
   switch (verdict.answer) {
     case "landed":
       return complete(step, verdict.result);
@@ -173,14 +188,14 @@ async function complete({ context, call, tool, closing }: Settling, found: unkno
   const read = await readResult(tool, found);
   const result = await storeResult(context.journal, read.value);
   const note = read.note === null ? {} : { why: read.note };
-  const data = { callId: call.id, attempt: call.attempt, result, by: "verify", ...note };
+  const data = { callId: call.callId, attempt: call.attempt, result, by: "verify", ...note };
   const wrote = await change(context, call, (state) => [
     verified(call, "landed"),
     { type: "call.completed", data },
-    ...closing(state, call.id),
+    ...closing(state, call.callId),
   ]);
   failpoint("call.settled");
-  if (wrote) context.on({ type: "call.completed", callId: call.id, tool: call.tool, by: "verify" });
+  if (wrote) context.on({ type: "call.completed", callId: call.callId, tool: call.tool, by: "verify" });
   return "again";
 }
 
@@ -233,13 +248,13 @@ async function withoutVerify(step: Settling, why: string, learnt: readonly Draft
   if (tool.interrupted !== "fail") return askPerson(context, call, why, learnt);
   const error = { message: `interrupted, and nobody knows whether it took effect: ${why}` };
   const marks = await failureMarksOf(context.journal, call);
-  const data = { callId: call.id, attempt: call.attempt, error, by: "interrupted", ...marks };
+  const data = { callId: call.callId, attempt: call.attempt, error, by: "interrupted", ...marks };
   const wrote = await change(context, call, (state) => [
     ...learnt,
     { type: "call.failed", data },
-    ...closing(state, call.id),
+    ...closing(state, call.callId),
   ]);
-  if (wrote) context.on({ type: "call.failed", callId: call.id, tool: call.tool, error: error.message });
+  if (wrote) context.on({ type: "call.failed", callId: call.callId, tool: call.tool, error: error.message });
   return "again";
 }
 
@@ -258,34 +273,67 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
     const why = `${retries} more attempts came to nothing: ${call.why ?? "no answer"}`;
     return askPerson(context, call, why, learnt);
   }
+  const approval = call.by === null ? await whyApproval(tool, args) : null;
+  if (approval !== null) return askPerson(context, call, approval, learnt);
   if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
+  const keyed = call.key === "" ? await changedCall(step) : call;
+  if ("problem" in keyed) return askPerson(context, call, keyed.problem, learnt, { again: true });
   const run = attemptOf(context, call, call.attempt + 1);
   let isOff = false;
+  let isTaken = false;
   const wrote = await change(context, call, (state) => {
     mustNotBeCancelled(context.session, state);
     isOff = state.effects === "refused";
-    return isOff ? [] : [...learnt, issueAgain(call, run.attempt, context.own.lease.token)];
+    // Two calls may have been changed to the same arguments: the later one is asked about again.
+    isTaken = keyed !== call && isOpen(state.calls.get(state.keys.get(keyed.key) ?? "")?.status ?? "failed");
+    return isOff || isTaken ? [] : [...learnt, issueAgain(keyed, run.attempt, context.own.lease.token)];
   });
   if (isOff) {
     const why = "it may have to be done again, and this fork may not start effects";
     return askPerson(context, call, why, learnt);
   }
-  if (!wrote) return "again";
+  if (!wrote || isTaken) return "again";
   failpoint("wave.issued");
-  context.on({ type: "call.issued", callId: call.id, tool: call.tool, attempt: run.attempt });
-  const outcome = await startAndRecord(context, { run, vendorKey: call.vendorKey, tool, args, closing });
+  context.on({ type: "call.issued", callId: call.callId, tool: call.tool, attempt: run.attempt });
+  const outcome = await startAndRecord(context, { run, vendorKey: keyed.vendorKey, tool, args, closing });
   return outcome.kind === "unknown" && outcome.later ? "later" : "again";
 }
 
+/** A call whose arguments a person changed, with its new keys, unless another call does or did the same. */
+async function changedCall({ context, call, tool, args }: Settling): Promise<Call | { problem: string }> {
+  const { journal, own } = context;
+  const { state } = own;
+  try {
+    const isDoubted = (key: string): boolean => state.doubted.has(key);
+    const own = callKey(journal.namespace, tool, call.callId, call.args, args, isDoubted);
+    const { scope, key } = own;
+    const holder = state.calls.get(state.keys.get(key) ?? "");
+    const [claim] = scope === "global" ? (await journal.list<"keys">({ of: "keys", keys: [key] })).rows : [];
+    const isDone = holder && (isOpen(holder.status) || isRepeat(tool, holder, state.latestEffect));
+    if (isDone || claim) {
+      const who = claim ? `session ${streamId(claim.stream)}` : `call ${holder?.callId}`;
+      return { problem: `with the changed arguments it is the same as what ${who} did or may do` };
+    }
+    const known = scope === "global" ? await failuresOf(journal, key) : 0;
+    const failures = Math.max(state.failures.get(key) ?? 0, known);
+    const doubted = scope === "global" ? undefined : state.doubted.get(key)?.vendorKey;
+    const vendorKey = doubted ?? context.vendorKeys.of(own, failures, holder?.callId ?? null);
+    return { ...call, scope, key, vendorKey, failures };
+  } catch (error) {
+    if (!isHoldfastError(error, "INPUT_INVALID")) throw error;
+    return { problem: error.message };
+  }
+}
+
 function issueAgain(call: Call, attempt: number, token: number): Draft {
-  const { id: callId, messageId, tool, effect, scope, args, key, vendorKey, failures } = call;
+  const { callId, messageId, tool, effect, scope, args, key, vendorKey, failures } = call;
   const of = { callId, messageId, tool, effect, scope, args, key, vendorKey, failures };
   return draftIssued({ ...of, attempt, token });
 }
 
 type Learnt = { detail?: string; againAt?: number; settled?: true };
 
-function verified({ id: callId, attempt }: Call, answer: VerifyAnswer, more: Learnt = {}): Draft {
+function verified({ callId, attempt }: Call, answer: VerifyAnswer, more: Learnt = {}): Draft {
   return { type: "call.verified", data: { callId, attempt, answer, ...more } };
 }
 
@@ -296,7 +344,7 @@ function change(
   drafts: (state: SessionState) => readonly Draft[],
 ): MaybePromise<boolean> {
   return context.own.write((state) => {
-    const call = callOf(state, seen.id);
+    const call = callOf(state, seen.callId);
     const { status, attempt, granted } = seen;
     const same = call.status === status && call.attempt === attempt && call.granted === granted;
     return same ? { events: drafts(state), result: true } : { events: [], result: false };

@@ -2,6 +2,7 @@
 
 import { describeError, HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import { type Amounts, EFFECTS, type Effect, type JsonObject } from "../model/session/index.ts";
 
@@ -64,6 +65,11 @@ export interface ToolSpec<Args, Result, Input = unknown> {
   readonly settleMs?: number;
   /** A call whose outcome cannot be found out waits for a person (`"ask"`, default) or fails. */
   readonly interrupted?: "ask" | "fail";
+  /**
+   * A person approves or denies each call before it runs: `true`, or only some, `({ eur }) => eur > 100`. See
+   * `holdfast.calls.approve`. A function that throws counts as true.
+   */
+  readonly needsApproval?: boolean | ((args: Args) => boolean | Promise<boolean>);
   /** Lets the model repeat a finished call if it passes `againBecause: "the file was deleted"`. */
   readonly repeatable?: boolean;
   /**
@@ -198,11 +204,6 @@ export class NotFinished extends Error {
   }
 }
 
-/** Thrown by an attempt that only asks for approval: the call waits for a person before it starts. */
-export class NeedsApproval extends Error {
-  override readonly name = "NeedsApproval";
-}
-
 /** The common interface of zod, valibot, arktype and others (standardschema.dev). */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly "~standard": {
@@ -249,6 +250,21 @@ function readIssues<Output>(result: Validated<Output>): Checked<Output> {
     return path.length === 0 ? issue.message : `${path.map(String).join(".")}: ${issue.message}`;
   });
   return { problem: problems.join("; ") };
+}
+
+/** Why a person has to approve a call with these arguments; null if none has to. */
+export function whyApproval({ name, needsApproval }: Tool, args: unknown): MaybePromise<string | null> {
+  if (!needsApproval) return null;
+  const why = `${name} needs approval`;
+  if (needsApproval === true) return why;
+  const threw = (error: unknown): string => `${why}: needsApproval threw: ${describeError(error).message}`;
+  try {
+    const needed = needsApproval(args as never);
+    if (typeof needed === "boolean") return needed ? why : null;
+    return Promise.resolve(needed).then((isNeeded) => (isNeeded ? why : null), threw);
+  } catch (error) {
+    return threw(error);
+  }
 }
 
 // ---- The parameters that a model reads
@@ -315,6 +331,7 @@ const SPEC: Readonly<Record<string, OptionRule>> = {
   timeoutMs: "duration",
   settleMs: "wait",
   interrupted: ["ask", "fail"],
+  needsApproval: null,
   repeatable: "flag",
   definite: "function",
   execute: "function",
@@ -323,7 +340,10 @@ const SPEC: Readonly<Record<string, OptionRule>> = {
 
 /** For programs without types: a typo in `dedupe` or `verify` would show up only when money is gone. */
 function checkToolSpec(spec: object): void {
-  const { name, input, output, effect, execute, dedupe, idempotent } = spec as Record<string, unknown>;
+  const { name, input, output, effect, execute, dedupe, idempotent, needsApproval } = spec as Record<
+    string,
+    unknown
+  >;
   if (typeof name !== "string" || name === "") {
     throw new HoldfastError("INPUT_INVALID", "a tool has no name", {
       hint: "Pass `name`: the model calls the tool by it, and its open calls are settled by it.",
@@ -335,6 +355,13 @@ function checkToolSpec(spec: object): void {
   checkOption(`${what}: execute`, execute, "function");
   mustBeSchema(what, "input", input);
   if (output !== undefined) mustBeSchema(what, "output", output);
+  if (needsApproval !== undefined && typeof needsApproval !== "function")
+    checkOption(`${what}: needsApproval`, needsApproval, "flag");
+  if (needsApproval && effect === "read") {
+    throw new HoldfastError("INPUT_INVALID", `${what}: a read cannot need approval`, {
+      hint: 'Reads run freely, and again after a crash. Use effect "mutate" for what a person has to allow.',
+    });
+  }
   if (dedupe !== undefined) checkDedupe(what, dedupe, effect);
   if (typeof idempotent === "object" && idempotent !== null) {
     checkOptions(`${what}: idempotent`, idempotent, { forMs: "duration" });

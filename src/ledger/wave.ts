@@ -10,6 +10,7 @@
  *     a completed call of this session has the key    repeated: it gets the recorded result and does not run
  *     an open call of this session has the key        deferred to a later wave; nothing is written
  *     another session has claimed the global key      nothing is written at all; see `settleElsewhere`
+ *     it needs approval                               issued and waiting for a person: it does not start
  *     no such tool, bad input, fork without effects   failed: it is never issued
  *
  * Reads are not here. They write nothing, simply run, and run again after a crash.
@@ -46,7 +47,7 @@ import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import { failuresOf } from "./failure-marks.ts";
 import { type CallKey, callKey, withoutReason } from "./keys.ts";
 import { attemptOf, type Closing, startAndRecord } from "./recording.ts";
-import { type Tool, validate } from "./tool.ts";
+import { type Tool, validate, whyApproval } from "./tool.ts";
 
 /** This program has its tool, and the tool's schema accepts its input. */
 export interface ReadyCall {
@@ -59,6 +60,8 @@ export interface ReadyCall {
   /** The arguments as the tool's schema returned them. */
   readonly args: unknown;
   readonly key: CallKey;
+  /** Why a person has to approve it first. */
+  readonly approval: string | null;
 }
 
 /** A call that cannot start. The model gets `error` as its result. */
@@ -99,12 +102,14 @@ export function prepareCall(
     return refuse("tool", `There is no tool ${JSON.stringify(block.name)}. The tools are: ${known}.`);
   }
   let raw: Json = null;
-  const decide = (input: Awaited<ReturnType<typeof validate>>): ReadyCall | RefusedCall => {
+  const decide = (input: Awaited<ReturnType<typeof validate>>): MaybePromise<ReadyCall | RefusedCall> => {
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
     const { doubted } = context.own.state;
     const isDoubted = (key: string): boolean => doubted.has(key);
     const key = callKey(context.journal.namespace, tool, block.id, raw, input.value, isDoubted);
-    return { callId: block.id, messageId, tool, raw, args: input.value, key };
+    const ready = { callId: block.id, messageId, tool, raw, args: input.value, key };
+    if (!tool.needsApproval) return { ...ready, approval: null };
+    return andThen(whyApproval(tool, input.value), (approval) => ({ ...ready, approval }));
   };
   // The arguments are not JSON, or give no key. Only the model can help, by sending other arguments.
   const refuseInput = (error: unknown): RefusedCall => refuse("input", describeError(error).message, raw);
@@ -157,6 +162,7 @@ function decideWave(
   const events: Draft[] = [];
   const started: ReadyCall[] = [];
   const repeated: ReadyCall[] = [];
+  const asked: ReadyCall[] = [];
   const deferred: ReadyCall[] = [];
   const switchedOff: RefusedCall[] = [];
   const waveKeys = new Set<string>();
@@ -182,25 +188,26 @@ function decideWave(
     } else {
       waveKeys.add(key);
       latestEffect = call.callId;
-      started.push(call);
+      (call.approval === null ? started : asked).push(call);
       const failed = Math.max(state.failures.get(key) ?? 0, failures.get(key) ?? 0);
       // While an earlier attempt is in doubt, the vendor gets the same key. For a global key
       // `failure-marks.ts` decides, because other sessions count too.
       const doubtedKey = scope === "global" ? undefined : state.doubted.get(key)?.vendorKey;
-      const vendorKey = doubtedKey ?? context.vendorKeys.of(call.key, failed, holder?.id ?? null);
-      events.push(draftFirstAttempt(context, call, failed, vendorKey));
+      const vendorKey = doubtedKey ?? context.vendorKeys.of(call.key, failed, holder?.callId ?? null);
+      events.push(draftFirstAttempt(context, call, failed, vendorKey), ...draftsOfQuestion(call));
     }
   }
-  if (started.length === 0 && deferred.length === 0) events.push(...closing(state, settled));
+  if (started.length === 0 && deferred.length === 0 && asked.length === 0)
+    events.push(...closing(state, settled));
   // In the same commit as the intent: should this process die, a supervisor must see that work is open.
-  if (started.length > 0 && state.status !== "active") events.unshift(...reactivation(state));
-  return { events, result: { started, repeated, deferred, switchedOff } };
+  if (started.length + asked.length > 0 && state.status !== "active") events.unshift(...reactivation(state));
+  return { events, result: { started, asked, repeated, deferred, switchedOff } };
 }
 
 /** A `write` is a repeat only while no other effect came after it: v1, v2, v1 must not end with v2. */
-function isRepeat(tool: Tool, holder: Call, latestEffect: string | null): boolean {
+export function isRepeat(tool: Tool, holder: Call, latestEffect: string | null): boolean {
   if (holder.status !== "completed") return false;
-  return tool.effect !== "write" || holder.id === latestEffect;
+  return tool.effect !== "write" || holder.callId === latestEffect;
 }
 
 function refuseEffect({ callId, messageId, tool, raw }: ReadyCall, state: SessionState): RefusedCall {
@@ -223,7 +230,9 @@ function afterCommit(
     return { started: [], deferred: [], claimed: { call, by: outcome.by } };
   }
   failpoint("wave.issued");
-  const { started, repeated, deferred, switchedOff } = outcome.result;
+  const { started, asked, repeated, deferred, switchedOff } = outcome.result;
+  for (const { callId, tool, approval } of asked)
+    context.on({ type: "call.waiting", callId, tool: tool.name, why: approval ?? "" });
   for (const { callId, tool } of started) {
     context.on({ type: "call.issued", callId, tool: tool.name, attempt: 1 });
   }
@@ -271,7 +280,7 @@ export async function settleElsewhere(
   const holder = await findHolder(context.journal, by, call.key.key);
   const session = streamId(by.stream);
   if (holder && isOpen(holder.status)) {
-    return { session, callId: holder.id, person: holder.status === "waiting" };
+    return { session, callId: holder.callId, person: holder.status === "waiting" };
   }
   if (holder?.status === "failed") return "retry";
   const { callId, tool } = call;
@@ -315,13 +324,22 @@ function draftFirstAttempt(
   return draftIssued({ ...of, attempt: 1, token: context.own.lease.token });
 }
 
+/** The first attempt of a call that needs approval never starts: the same commit asks for a person. */
+function draftsOfQuestion({ callId, approval: why }: ReadyCall): Draft[] {
+  if (why === null) return [];
+  return [
+    { type: "call.lost", data: { callId, attempt: 1, why, started: false } },
+    { type: "call.waiting", data: { callId, why } },
+  ];
+}
+
 function draftRepeated(
   { callId, messageId, tool, raw: args, key }: ReadyCall,
   session: string,
   first: Call,
   more: { readonly result?: Call["result"] } = {},
 ): Draft {
-  const of = { session, callId: first.id };
+  const of = { session, callId: first.callId };
   const since = first.settledAt ?? first.issuedAt;
   return {
     type: "call.repeated",

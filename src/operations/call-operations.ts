@@ -3,6 +3,7 @@
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
+import { isoTime } from "../model/time.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow } from "../store.ts";
 import { type Context, matchId } from "./context.ts";
@@ -34,7 +35,7 @@ async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<
     const id = streamId(stream);
     const all = known.get(id) ?? (await callsOf(holdfast, id));
     known.set(id, all);
-    rows.push(...all.filter(({ call }) => call.call === callId).slice(0, 1));
+    rows.push(...all.filter(({ call }) => call.callId === callId).slice(0, 1));
   }
   return rows;
 }
@@ -51,17 +52,17 @@ async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], o
   const named = [...below].map(([{ stream, id }, rows]) => {
     const theirs = rows.map((row) => ({
       session: streamId(row.stream),
-      call: row.id,
+      callId: row.id,
       tool: row.name ?? "unknown",
     }));
     return [JSON.stringify([streamId(stream), id]), theirs] as const;
   });
   const bySession = new Map(named);
   return calls.map(({ call, lacksTool }) => {
-    const subAgentCalls = (call.open && bySession.get(JSON.stringify([call.session, call.call]))) || [];
+    const subAgentCalls = (call.open && bySession.get(JSON.stringify([call.session, call.callId]))) || [];
     const isAsked = call.cancelled || (call.status === "waiting" && !lacksTool);
     const goesOnByItself = subAgentCalls.length > 0 && !isAsked;
-    return { ...call, shared: shared.has(call.call), subAgentCalls, goesOnByItself };
+    return { ...call, shared: shared.has(call.callId), subAgentCalls, goesOnByItself };
   });
 }
 
@@ -89,13 +90,45 @@ async function sessionsWith({ journal }: Holdfast, callId: string): Promise<stri
   return rows.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
 }
 
-/** Refuses a retry in a cancelled session: it would never run. Only a program can reopen the session. */
+/** Refuses what would never run: a retry or an approval in a session that only a program can reopen. */
 async function refuseIfCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
   if ((await sessions.get(session)).status !== "cancelled") return;
-  const message = `call ${callId}: cannot be retried, session ${session} is cancelled`;
-  const retry = "To retry it, let the agent reopen the session first: session.reopen().";
-  const hint = `Resolve it as landed or failed. ${retry}`;
+  const message = `call ${callId}: cannot run, session ${session} is cancelled`;
+  const reopen = "To let it run, let the agent reopen the session first: session.reopen().";
+  const hint = `Resolve it as landed or failed, or deny it. ${reopen}`;
   throw new HoldfastError("CALL_TRANSITION", message, { hint, data: { session, callId } });
+}
+
+const named = z.strictObject({ callId: text, session: text.optional() });
+const answered = z.strictObject({
+  callId: text,
+  session: text.nullable(),
+  /** Whether its session continues with that; a cancelled one does not. */
+  goesOn: z.boolean(),
+});
+
+type CallName = Parameters<Holdfast["calls"]["deny"]>[0];
+
+/** Finds the call that a person typed, and gives the answer. `runs`: the answer lets it run. */
+async function answerCall(
+  context: Context,
+  typed: string,
+  inSession: string | undefined,
+  runs: boolean,
+  answer: (calls: Holdfast["calls"], call: CallName) => Promise<{ readonly goesOn: boolean }>,
+): Promise<z.input<typeof answered>> {
+  const holdfast = await context.holdfast();
+  if (inSession !== undefined) {
+    const session = await sessionId(holdfast, inSession);
+    if (runs) await refuseIfCancelled(holdfast, session, typed);
+    const { goesOn } = await answer(holdfast.calls, { session, callId: typed });
+    return { callId: typed, session, goesOn };
+  }
+  const id = await callId(context, typed);
+  const [session, another] = await sessionsWith(holdfast, id);
+  if (runs && session !== undefined && another === undefined) await refuseIfCancelled(holdfast, session, id);
+  const { goesOn } = await answer(holdfast.calls, id);
+  return { callId: id, session: null, goesOn };
 }
 
 export const callOperations = [
@@ -127,40 +160,46 @@ export const callOperations = [
     "Resolve a call that waits or that no process runs: it landed, retry it, or it failed",
     {
       who: "person",
-      input: z.strictObject({
-        call: text,
-        session: text.optional(),
+      input: named.extend({
         outcome: z.enum(["landed", "retry", "failed"]),
         result: z.json().optional(),
         by: text.min(1),
         why: text.min(1),
       }),
-      result: z.strictObject({
-        call: text,
-        session: text.nullable(),
-        outcome: text,
-        /** Whether its session continues with that; a cancelled one does not. */
-        goesOn: z.boolean(),
-        hasResult: z.boolean(),
-      }),
-      async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
-        const holdfast = await context.holdfast();
+      result: answered.extend({ outcome: text, hasResult: z.boolean() }),
+      async run(context, { callId: typed, session, outcome, result, by, why }) {
         const hasResult = outcome === "landed" && result !== undefined;
         const answer = outcome === "landed" ? { outcome, ...definedFields({ result }) } : { outcome };
-        if (inSession === undefined) {
-          const id = await callId(context, typed);
-          const [session, another] = await sessionsWith(holdfast, id);
-          if (outcome === "retry" && session !== undefined && another === undefined)
-            await refuseIfCancelled(holdfast, session, id);
-          const { goesOn } = await holdfast.calls.resolve(id, { ...answer, by, why });
-          return { call: id, session: null, outcome, goesOn, hasResult };
-        }
-        const id = await sessionId(holdfast, inSession);
-        if (outcome === "retry") await refuseIfCancelled(holdfast, id, typed);
-        const named = { session: id, callId: typed };
-        const { goesOn } = await holdfast.calls.resolve(named, { ...answer, by, why });
-        return { call: typed, session: id, outcome, goesOn, hasResult };
+        const done = await answerCall(context, typed, session, outcome === "retry", (calls, call) =>
+          calls.resolve(call, { ...answer, by, why }),
+        );
+        return { ...done, outcome, hasResult };
       },
     },
   ),
+  mutation("approve", "Let a call run that waits for approval, perhaps with other arguments", {
+    who: "person",
+    input: named.extend({
+      args: z.json().optional(),
+      expiresInMs: z.int().positive().optional(),
+      by: text.min(1),
+      why: text.min(1).optional(),
+    }),
+    result: answered.extend({ approvedUntil: text.nullable() }),
+    async run(context, { callId: typed, session, expiresInMs, ...rest }) {
+      const { journal } = await context.holdfast();
+      const approvedUntil = expiresInMs === undefined ? null : isoTime(journal.now() + expiresInMs);
+      const done = await answerCall(context, typed, session, true, (calls, call) =>
+        calls.approve(call, definedFields({ ...rest, expiresInMs })),
+      );
+      return { ...done, approvedUntil };
+    },
+  }),
+  mutation("deny", "Refuse a call that waits for approval: the model reads why", {
+    who: "person",
+    input: named.extend({ by: text.min(1), why: text.min(1) }),
+    result: answered,
+    run: (context, { callId: typed, session, by, why }) =>
+      answerCall(context, typed, session, false, (calls, call) => calls.deny(call, { by, why })),
+  }),
 ];

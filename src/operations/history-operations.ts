@@ -84,31 +84,38 @@ async function oldestFirst(holdfast: Holdfast, id: string, after: number, asked:
   return { page, next: null };
 }
 
-const line = z.strictObject({ seq: z.int(), at: time, type: text, word: text, text, call: text.nullable() });
+const line = z.strictObject({
+  seq: z.int(),
+  at: time,
+  type: text,
+  word: text,
+  text,
+  callId: text.nullable(),
+});
 
 const block = z.strictObject({
   kind: z.enum(["text", "reasoning", "tool_call", "tool_result", "file"]),
   text,
-  call: text.nullable(),
+  callId: text.nullable(),
   tool: text.nullable(),
 });
 const message = z.strictObject({ id: text, role: text, at: text, blocks: z.array(block) });
 
 function blockView(from: Block): z.input<typeof block> {
-  const none = { call: null, tool: null };
+  const none = { callId: null, tool: null };
   switch (from.kind) {
     case "text":
     case "reasoning":
       return { ...none, kind: from.kind, text: from.text };
     case "tool_call":
-      return { kind: "tool_call", text: JSON.stringify(from.args), call: from.id, tool: from.name };
+      return { kind: "tool_call", text: JSON.stringify(from.args), callId: from.id, tool: from.name };
     case "file":
       return { ...none, kind: "file", text: `${from.mediaType} ${from.artifact}` };
     case "tool_result": {
       const { content, callId } = from;
       const words =
         typeof content === "string" ? content : content.map((each) => blockView(each).text).join("\n");
-      return { kind: "tool_result", text: words, call: callId, tool: null };
+      return { kind: "tool_result", text: words, callId, tool: null };
     }
   }
 }
@@ -140,7 +147,7 @@ export const historyOperations = [
       const { page, next } = newest
         ? await newestFirst(holdfast, id, asked)
         : await oldestFirst(holdfast, id, after, asked);
-      const lines = page.map(([seq, event]) => ({ ...logLine(seq, event), call: callOf(event) }));
+      const lines = page.map(([seq, event]) => ({ ...logLine(seq, event), callId: callOf(event) }));
       return { session: id, lines, next };
     },
   }),

@@ -88,16 +88,18 @@ async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: nu
     .map((call) => {
       const { session, tool, unbegun } = call;
       const { held = null, gone = null, seq = null, goal = null } = around.get(session) ?? {};
-      const word = unbegun ? "retry|failed" : "landed|retry|failed";
+      const named = `${call.callId} --session ${session} --why …`;
       return {
         kind: unbegun ? "approval" : "call",
-        id: `call ${session} ${call.call}`,
+        id: `call ${session} ${call.callId}`,
         what: unbegun ? `${tool} waits for approval` : `${tool}: ${call.why ?? "its outcome is unknown"}`,
         since: call.issuedAt,
         ...{ session, goal, call, seq },
         heldBy: held && pickFields(view.holder, held),
         goneHolder: gone && pickFields(view.holder, gone),
-        command: `holdfast resolve ${call.call} ${word} --session ${session} --why …`,
+        command: unbegun
+          ? `holdfast approve ${named}`
+          : `holdfast resolve ${call.callId} landed|retry|failed --session ${session} --why …`,
       };
     });
 }
@@ -230,7 +232,7 @@ const entry = view.call.extend({
   result: text.nullable(),
   /** How often the session asked for this key, repeats that did not run included. */
   asked: z.int(),
-  repeats: z.strictObject({ session: text, call: text }).nullable(),
+  repeats: z.strictObject({ session: text, callId: text }).nullable(),
 });
 
 const LEDGER_MS = 1_000;
@@ -250,7 +252,7 @@ function entryView(id: string, state: SessionState, call: Call): z.input<typeof 
     ...view.callView(id, call, { isHeld: false, isCancelled }),
     result: result && view.resultText(result).slice(0, 2_000),
     asked,
-    repeats: repeats && { session: repeats.session, call: repeats.callId },
+    repeats,
   };
 }
 
@@ -258,7 +260,7 @@ function isWanted(call: Call, id: string, { text: words, tool, status }: LedgerF
   if (tool !== undefined && call.tool !== tool) return false;
   if (status !== undefined && call.status !== status) return false;
   if (words === undefined || words === "") return true;
-  const shown = [id, call.id, call.tool, call.key, call.vendorKey, JSON.stringify(call.args)].join("\n");
+  const shown = [id, call.callId, call.tool, call.key, call.vendorKey, JSON.stringify(call.args)].join("\n");
   return shown.toLowerCase().includes(words.toLowerCase());
 }
 

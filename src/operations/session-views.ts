@@ -41,7 +41,7 @@ export function sessionRowView(
 }
 
 export const call = z.strictObject({
-  call: text,
+  callId: text,
   session: text,
   tool: text,
   effect: z.enum(["read", "write", "mutate"]),
@@ -57,14 +57,20 @@ export const call = z.strictObject({
   verify: text.nullable(),
   verifiedAt: time.nullable(),
   error: text.nullable(),
-  /** The person who allowed another attempt that is not made yet. */
+  /** The person who allowed another attempt, or approved the first, that is not made yet. */
   grantedBy: text.nullable(),
+  /** A person approved it, and it has not run yet. `grantedBy` names the person. */
+  approved: z.boolean(),
+  /** When the approval becomes void. */
+  approvedUntil: time.nullable(),
+  /** The arguments as the model sent them, if a person changed them with the approval. */
+  askedArgs: z.json().optional(),
   open: z.boolean(),
   running: z.boolean(),
   /** Whether it is open and no process runs its session: a person may resolve it. */
   unattended: z.boolean(),
   cancelled: z.boolean(),
-  /** It waits for approval and has not run: `retry` lets it run, `failed` refuses it. */
+  /** It waits for approval and has not run: `approve` lets it run, `deny` refuses it. */
   unbegun: z.boolean(),
 });
 
@@ -73,7 +79,7 @@ export const openCall = call.extend({
   /** Open calls of several sessions have its id: `resolve` needs the session as well. */
   shared: z.boolean(),
   /** For a sub-agent's call: the innermost open calls inside it. */
-  subAgentCalls: z.array(z.strictObject({ session: text, call: text, tool: text })),
+  subAgentCalls: z.array(z.strictObject({ session: text, callId: text, tool: text })),
   /** No person is needed: it resumes once those have an outcome and its agent runs again. */
   goesOnByItself: z.boolean(),
 });
@@ -83,10 +89,9 @@ export function callView(
   from: Call,
   { isHeld, isCancelled }: { readonly isHeld: boolean; readonly isCancelled: boolean },
 ): z.input<typeof call> {
-  const { id, status, verify } = from;
+  const { status, verify } = from;
   return pickFields(call, {
     ...from,
-    call: id,
     session,
     args: from.args as z.core.util.JSONType,
     key: from.vendorKey,
@@ -95,6 +100,9 @@ export function callView(
     verify: verify && [verify.answer, verify.detail].filter(Boolean).join(": "),
     verifiedAt: isoOrNull(verify?.at ?? null),
     error: from.error?.message ?? null,
+    approved: status === "unknown" && from.approval !== null,
+    approvedUntil: isoOrNull(from.approval?.until ?? null),
+    ...(from.asked && { askedArgs: from.asked.args as z.core.util.JSONType }),
     grantedBy: status === "unknown" && from.granted ? from.by : null,
     open: isOpen(status),
     running: status === "issued" && isHeld,
@@ -191,10 +199,7 @@ const FORMATTERS: Formatters = {
     `${from === null ? "" : `${from} was lost; `}${owner} (${host}, pid ${pid}), token ${token}`,
   ],
   message: ({ message }) => [message.role, blocksText(message.blocks)],
-  results: ({ blocks }) => [
-    "results",
-    blocks.map((block) => ("call" in block ? block.call : block["callId"])).join(", "),
-  ],
+  results: ({ blocks }) => ["results", blocks.map(({ callId }) => callId).join(", ")],
   "transcript.replaced": ({ segments, why }) => [
     "replaced",
     why ?? `the transcript, ${segments.length} segments`,
@@ -230,6 +235,12 @@ const FORMATTERS: Formatters = {
   ],
   "call.waiting": ({ callId, why }) => ["waits", `${callId} for a person: ${why}`],
   "call.granted": ({ callId, person, why }) => ["granted", `${callId} one more attempt by ${person}: ${why}`],
+  "call.approved": ({ callId, person, why, args, until }) => [
+    "approved",
+    `${callId} by ${person}${why ? `: ${why}` : ""}` +
+      (args === undefined ? "" : `, with ${JSON.stringify(args)}`) +
+      (until === undefined ? "" : `, until ${iso(until)}`),
+  ],
   "call.repeated": ({ callId, tool, of }) => [
     "repeats",
     `${callId} ${tool}: not run again, same as ${of.callId}`,

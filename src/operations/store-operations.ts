@@ -53,7 +53,7 @@ export const superviseOperations = [
     result: z.strictObject({
       crashed: z.array(text),
       reset: z.array(z.strictObject({ goal: text, task: text })),
-      open: z.array(z.strictObject({ session: text, call: text, tool: text })),
+      open: z.array(z.strictObject({ session: text, callId: text, tool: text })),
       errors: z.array(z.strictObject({ doing: text, error: text })),
       removed: z.array(text),
     }),
@@ -67,7 +67,7 @@ export const superviseOperations = [
       return {
         crashed: [...report.crashed],
         reset: report.reset.map(({ goal, task }) => ({ goal, task })),
-        open: report.open.map(({ session, callId, tool }) => ({ session, call: callId, tool })),
+        open: report.open.map(({ session, callId, tool }) => ({ session, callId, tool })),
         errors: report.errors.map(({ doing, error }) => ({ doing, error: String(error) })),
         removed: retainMs === undefined ? [] : await pruneEndedSessions(holdfast, retainMs),
       };

@@ -17,7 +17,7 @@ export interface DirectCall<Result, Input = unknown> {
   /** The input that the tool's schema accepts. A `repeatable` tool also takes `againBecause: "lost"`. */
   readonly args: NoInfer<Input> | (NoInfer<Input> & { readonly againBecause: string });
   /** Identifies the call, also after a crash: 1 to 256 characters. From tool and arguments unless set. */
-  readonly id?: string;
+  readonly callId?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -36,7 +36,7 @@ export async function runDirectCall<Result>(
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
   const { own } = session;
-  const id = direct.id ?? derivedId(session, direct.tool, args);
+  const id = direct.callId ?? derivedId(session, direct.tool, args);
   const known = own.state.calls.get(id);
   // A recorded id is not checked: an earlier release accepted it, and the call must be settled under it.
   if (!known) checkCallId(id);
@@ -61,7 +61,7 @@ export async function runDirectCall<Result>(
 }
 
 function mustBeTheSame(id: string, call: Call | undefined, name: string, args: Json): void {
-  if (!call || (call.tool === name && sameJson(call.args, args))) return;
+  if (!call || (call.tool === name && sameJson(call.asked?.args ?? call.args, args))) return;
   throw new HoldfastError("INPUT_INVALID", `call ${id} is on record with another tool or other arguments`, {
     hint: "Choose another id: an id stands for one call for good.",
     data: { callId: id, tool: call.tool },
@@ -74,7 +74,7 @@ function derivedId(session: SessionCore, tool: { name: string; effect: Effect },
   const { calls, latestEffect } = session.state;
   const isDone = (call: Call | undefined): boolean =>
     call?.status === "failed" ||
-    (tool.effect === "write" && call?.status === "completed" && call.id !== latestEffect);
+    (tool.effect === "write" && call?.status === "completed" && call.callId !== latestEffect);
   let id = base;
   for (let tries = 2; isDone(calls.get(id)); tries++) id = `${base}.${tries}`;
   return id;

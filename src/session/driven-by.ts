@@ -51,6 +51,6 @@ export async function parentWithOpenCall(
   const { row, head, state } = await journal.load(sessionKind, parent.session);
   const call = state.calls.get(parent.callId);
   if (row.state === "gone" || !call || !isOpen(call.status)) return null;
-  const isChild = childId(incarnationOf(parent.session, head.generation), call.id) === id;
+  const isChild = childId(incarnationOf(parent.session, head.generation), call.callId) === id;
   return isChild ? { row, state } : null;
 }

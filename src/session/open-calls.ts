@@ -3,7 +3,7 @@
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { commitFailure, type FailureMarks, storeResult } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { copyJson, type Json } from "../model/json.ts";
+import { copyArgs, copyJson, type Json } from "../model/json.ts";
 import { streamId } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
 import type { Amounts, Call, CallResult, SessionState } from "../model/session/index.ts";
@@ -13,7 +13,7 @@ import type { Holder, ItemRow, Page } from "../store.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { draftChildSpent } from "./budget.ts";
 import { holderText, incarnationOf } from "./session-core.ts";
-import { type Spoken, stopSubAgent } from "./sub-agents.ts";
+import { stopSubAgent } from "./sub-agents.ts";
 import { noSession } from "./versions.ts";
 
 /** A call without an outcome, as `calls.list` returns it. */
@@ -31,12 +31,29 @@ export interface OpenCall {
 
 /** A person's answer for an open call: `{ outcome: "landed", result: { receipt: 7 } }`. */
 export type Answer =
-  /** It happened, with this result. Rejected for a call that needs approval. A sub-agent is stopped. */
+  /** It happened, with this result. A sub-agent is stopped. */
   | { readonly outcome: "landed"; readonly result?: unknown }
-  /** It did not happen and cannot happen any more, or it is approved: the next run makes another attempt. */
+  /** It did not happen and cannot happen any more: the next run makes another attempt. */
   | { readonly outcome: "retry" }
   /** It did not happen: the agent sees the failure and decides. A sub-agent is stopped. */
   | { readonly outcome: "failed" };
+
+/** A person lets a call run that has not run: `{ by: "ann", args: { eur: 50 }, expiresInMs: 3_600_000 }`. */
+export interface Approval {
+  readonly by: string;
+  readonly why?: string;
+  /** Runs the call with these arguments instead. The model reads that they were changed. */
+  readonly args?: unknown;
+  /** The approval is void after this time: a call that has not started by then waits for a person again. */
+  readonly expiresInMs?: number;
+}
+
+const APPROVAL = { by: "text", why: "text", args: null, expiresInMs: "duration" } as const;
+
+type AnyAnswer =
+  | (Answer & { readonly by: string; readonly why: string })
+  | ({ readonly outcome: "approved" } & Approval)
+  | { readonly outcome: "denied"; readonly by: string; readonly why: string };
 
 const OUTCOMES = ["landed", "retry", "failed"] as const satisfies readonly Answer["outcome"][];
 
@@ -47,6 +64,9 @@ export interface Resolved {
   /** False if its session was cancelled, and does not run any more. */
   readonly goesOn: boolean;
 }
+
+/** A call by its id, or with its session if several sessions have a call of that id. */
+type CallName = string | { readonly session: string; readonly callId: string };
 
 const PARALLEL_READS = 8;
 
@@ -121,18 +141,47 @@ export class OpenCalls {
   }
 
   /**
-   * Settles a call that waits for a person, or one in doubt whose session has no owner. A sub-agent
-   * is cancelled first by "landed" and "failed", which are rejected while calls of it are in doubt.
+   * Settles a call that may have happened: one that waits for a person, or one in doubt whose session has no
+   * owner. A call that has not run is approved or denied instead. A sub-agent is cancelled first by "landed"
+   * and "failed", which are rejected while calls of it are in doubt.
    *
    * @example
    * await holdfast.calls.resolve({ session: "s", callId: "c" }, { outcome: "retry", by: "ann", why: "ok" });
    */
   async resolve(
-    call: string | { readonly session: string; readonly callId: string },
+    call: CallName,
     answer: Answer & { readonly by: string; readonly why: string },
   ): Promise<Resolved> {
     checkOption("calls.resolve: outcome", answer?.outcome, OUTCOMES);
     for (const word of ["by", "why"] as const) checkOption(`calls.resolve: ${word}`, answer[word], "text");
+    return this.answer(call, answer);
+  }
+
+  /**
+   * Lets a call run that waits for approval: the next run of its session makes it.
+   *
+   * @example
+   * await holdfast.calls.approve("c1", { by: "ann", args: { amount: 50 }, expiresInMs: 3_600_000 });
+   */
+  async approve(call: CallName, approval: Approval): Promise<Resolved> {
+    checkOptions("calls.approve", approval, APPROVAL);
+    checkOption("calls.approve: by", approval?.by, "text");
+    return this.answer(call, { outcome: "approved", ...approval });
+  }
+
+  /**
+   * Refuses a call that waits for approval. The model reads who denied it, and why.
+   *
+   * @example
+   * await holdfast.calls.deny("c1", { by: "ann", why: "over the limit" });
+   */
+  async deny(call: CallName, { by, why }: { readonly by: string; readonly why: string }): Promise<Resolved> {
+    checkOption("calls.deny: by", by, "text");
+    checkOption("calls.deny: why", why, "text");
+    return this.answer(call, { outcome: "denied", by, why });
+  }
+
+  private async answer(call: CallName, answer: AnyAnswer): Promise<Resolved> {
     const { session, callId } = typeof call === "string" ? await this.find(call) : call;
     const log = await this.journal.open(sessionKind, session);
     if (!log.exists) throw noSession(session, this.journal.store.address);
@@ -140,11 +189,12 @@ export class OpenCalls {
     const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
     const asked = log.state.calls.get(callId);
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
+    mustFit(session, asked, answer);
     const { generation } = log.head;
-    // A retry continues the sub-agent as it is, with its calls in doubt.
+    // A retry continues the sub-agent as it is, with its calls in doubt. An unapproved call has none.
     const stop = async (): Promise<Amounts | null> => {
       const { outcome, by, why } = answer;
-      if (outcome === "retry") return null;
+      if (outcome !== "landed" && outcome !== "failed") return null;
       const { journal, onCrash } = this;
       return stopSubAgent({ journal, onCrash, outcome, by, why }, incarnationOf(session, generation), callId);
     };
@@ -155,10 +205,10 @@ export class OpenCalls {
         const current = state.calls.get(callId);
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
         if (!lease && current.status !== "waiting") throw isInProgress(session, current, null);
-        if (answer.outcome === "landed" && isNotStarted(current)) throw notRun(session, callId);
+        mustFit(session, current, answer);
         const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
         const costs = spent ? [draftChildSpent(state.budget, callId, spent)] : [];
-        const events = [...before, ...costs, answerDraft(current, answer, result, marks)];
+        const events = [...before, ...costs, answerDraft(current, answer, result, marks, this.journal.now())];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
@@ -217,7 +267,7 @@ function severalHave(callId: string, sessions: readonly string[]): HoldfastError
 
 const WHY_UNATTENDED = "nobody runs its session, and nobody finds out by itself";
 
-function isInProgress(session: string, { id: callId, status }: Call, holder: Holder | null): HoldfastError {
+function isInProgress(session: string, { callId, status }: Call, holder: Holder | null): HoldfastError {
   const who = holder ? holderText(holder) : "a process that took it over";
   const problem = `call ${callId} of session ${session} is ${status}: it waits for nobody`;
   return new HoldfastError("CALL_NOT_WAITING", problem, {
@@ -244,30 +294,54 @@ function notOpen(session: string, callId: string, call: Call | undefined): Holdf
   });
 }
 
-function notRun(session: string, callId: string): HoldfastError {
-  const problem = `call ${callId} of session ${session} has not been run: it cannot have landed`;
-  return new HoldfastError("CALL_TRANSITION", problem, {
-    hint: "Answer retry to let it run, or failed to refuse it.",
+/** A call that has not run is approved or denied; one that may have run is resolved. */
+function mustFit(session: string, call: Call, { outcome }: AnyAnswer): void {
+  const isApproval = outcome === "approved" || outcome === "denied";
+  if (isApproval === isNotStarted(call)) return;
+  const { callId } = call;
+  const problem = isApproval
+    ? "does not wait for approval: it may have run"
+    : `has not been run: it cannot be ${outcome === "retry" ? "retried" : outcome}`;
+  const hint = isApproval
+    ? `Say what became of it: holdfast resolve ${callId} landed|retry|failed`
+    : `Let it run: holdfast approve ${callId}. Or refuse it: holdfast deny ${callId}`;
+  throw new HoldfastError("CALL_TRANSITION", `call ${callId} of session ${session} ${problem}`, {
+    hint,
     data: { session, callId },
   });
 }
 
 function answerDraft(
   call: Call,
-  answer: Answer & Spoken & { why: string },
+  answer: AnyAnswer,
   result: CallResult,
   marks: FailureMarks,
+  now: number,
 ): Draft {
-  const { id: callId, attempt } = call;
-  const { by: person, why } = answer;
+  const { callId, attempt } = call;
+  const { by: person } = answer;
   switch (answer.outcome) {
-    case "landed":
+    case "landed": {
+      const { why } = answer;
       return { type: "call.completed", data: { callId, attempt, result, by: "person", person, why } };
-    case "failed": {
-      const error = { message: `${person} says that it did not happen: ${why}` };
+    }
+    case "failed":
+    case "denied": {
+      const { outcome, why } = answer;
+      const said = outcome === "denied" ? "denied it" : "says that it did not happen";
+      const error = { message: `${person} ${said}: ${why}` };
       return { type: "call.failed", data: { callId, attempt, error, by: "person", person, why, ...marks } };
     }
     case "retry":
-      return { type: "call.granted", data: { callId, person, why } };
+      return { type: "call.granted", data: { callId, person, why: answer.why } };
+    case "approved": {
+      const { why, args, expiresInMs } = answer;
+      const changed = args === undefined ? {} : { args: copyArgs(args, `args of ${call.tool}`) };
+      const until = expiresInMs === undefined ? {} : { until: now + expiresInMs };
+      return {
+        type: "call.approved",
+        data: { callId, person, ...(why && { why }), ...changed, ...until },
+      };
+    }
   }
 }

@@ -130,7 +130,7 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
     if (call.status === "waiting" || (call.status === "unknown" && call.doubt === null)) continue;
     const why = call.status === "issued" ? "the process that ran it is gone" : (call.why ?? "unknown");
     const person = call.needsPerson ? { person: true } : {};
-    events.push({ type: "call.lost", data: { callId: call.id, attempt: call.attempt, why, ...person } });
+    events.push({ type: "call.lost", data: { callId: call.callId, attempt: call.attempt, why, ...person } });
   }
   for (const [id, amounts] of Object.entries(state.budget.reserved)) {
     if (isChildReservation(id)) continue;
@@ -177,7 +177,7 @@ function resumedFrom(state: SessionState, from: Holder | null): Resumed {
     version: state.version,
     messages: state.messages.length,
     from: from ? holderText(from) : null,
-    interrupted: openCallsOf(state).map((call) => call.id),
+    interrupted: openCallsOf(state).map((call) => call.callId),
     settled: [],
     replayed: [],
   };

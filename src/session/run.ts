@@ -401,7 +401,7 @@ class Run {
 }
 
 function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): WaitingCall[] {
-  const own = open.map(({ id, tool, status, needsPerson, why }) => {
+  const own = open.map(({ callId: id, tool, status, needsPerson, why }) => {
     const person = status === "waiting" || needsPerson;
     return { callId: id, tool, person, why: why ?? "its outcome is not known yet" };
   });

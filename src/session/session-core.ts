@@ -281,7 +281,7 @@ type ReleasedCalls = { readonly token: number; readonly since: ReadonlyMap<strin
 const releasedBy = new WeakMap<Journal, Map<string, ReleasedCalls>>();
 
 /** Includes the attempt: a later one was in flight until it was lost itself. */
-const keyOf = ({ id, attempt }: Call): string => `${attempt} ${id}`;
+const keyOf = ({ callId: id, attempt }: Call): string => `${attempt} ${id}`;
 
 /** Counts `settleMs` from the takeover, also if this process releases the session and takes it again. */
 class LostCalls {

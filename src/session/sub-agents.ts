@@ -40,7 +40,7 @@ export async function cancelChildren(
   spoken: Spoken,
 ): Promise<void> {
   for (const call of openCallsOf(state)) {
-    const id = childId(incarnation, call.id);
+    const id = childId(incarnation, call.callId);
     const log = await journal.open(sessionKind, id);
     if (!log.exists) continue;
     const { generation, seq } = log.head;
@@ -104,7 +104,7 @@ type SpentBelow = ReadonlyMap<string, Amounts>;
 
 async function stopSubAgentsOf(stop: Stop, incarnation: string, state: SessionState): Promise<SpentBelow> {
   const spent = new Map<string, Amounts>();
-  for (const { id } of openCallsOf(state)) {
+  for (const { callId: id } of openCallsOf(state)) {
     const amounts = await stopSubAgent(stop, incarnation, id);
     if (amounts) spent.set(id, amounts);
   }
@@ -124,12 +124,12 @@ function mustBeCertain({ callId, text }: Refusal, session: string, open: readonl
   // Started, with an unknown outcome. A granted retry means that it has not happened.
   const calls = open.filter(({ status, doubt }) => status === "issued" || doubt !== null);
   if (calls.length === 0) return;
-  const named = calls.map(({ id, tool, status }) => `${tool} ${id} (${status})`).join(", ");
-  const commands = calls.map(({ id }) => `holdfast resolve ${id} landed|failed --session ${session}`);
+  const named = calls.map(({ callId: id, tool, status }) => `${tool} ${id} (${status})`).join(", ");
+  const commands = calls.map(({ callId: id }) => `holdfast resolve ${id} landed|failed --session ${session}`);
   const problem = `${text}: of its sub-agent ${session} nobody knows whether these happened: ${named}`;
   throw new HoldfastError("SESSION_HAS_OPEN_CALLS", problem, {
     hint: `Answer for those first: ${commands.join("; ")}. Or run its agent, which finds out what it can.`,
-    data: { callId, session, calls: calls.map(({ id }) => id) },
+    data: { callId, session, calls: calls.map(({ callId: id }) => id) },
   });
 }
 

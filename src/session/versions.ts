@@ -84,10 +84,10 @@ export async function forkSession(
   const data = { session: from, version, seq, live: options.effects === "live" };
   const forked = { type: "session.forked", data };
   commitResult(await log.commit(() => ({ events: [forked], result: undefined, fork })));
-  const later = [...now.state.calls.values()].filter((call) => call.seq > seq || openThen.has(call.id));
+  const later = [...now.state.calls.values()].filter((call) => call.seq > seq || openThen.has(call.callId));
   const laterEffects = later
     .filter(({ effect, status }) => effect !== "read" && status !== "failed" && status !== "repeated")
-    .map(({ id: callId, tool, status }) => ({ callId, tool, status }));
+    .map(({ callId, tool, status }) => ({ callId, tool, status }));
   return { id, version, laterEffects };
 }
 

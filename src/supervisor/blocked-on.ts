@@ -79,7 +79,9 @@ export async function withSubAgents(journal: Journal, id: string): Promise<Membe
   if (row.state !== "live" || state.status !== "active") return [];
   const members = [{ id, state, row }];
   for (const call of openCallsOf(state)) {
-    members.push(...(await withSubAgents(journal, childId(incarnationOf(id, row.head.generation), call.id))));
+    members.push(
+      ...(await withSubAgents(journal, childId(incarnationOf(id, row.head.generation), call.callId))),
+    );
   }
   return members;
 }

@@ -138,13 +138,13 @@ class Settling {
     const session = await this.#take(id);
     if (!session) return;
     const ids = await settleHeld(this.#context, session, why);
-    const settled = unsettled.filter((call) => ids.includes(call.id));
+    const settled = unsettled.filter((call) => ids.includes(call.callId));
     this.#report(id, settled, (await journal.load(sessionKind, id)).state.calls);
   }
 
   #report(session: string, settled: readonly Call[], calls: ReadonlyMap<string, Call>): void {
     const { journal, notBefore, emit } = this.#context;
-    for (const { id: callId, tool } of settled) {
+    for (const { callId, tool } of settled) {
       this.settled.push({ session, callId });
       const status = calls.get(callId)?.status ?? "settled";
       emit({ type: "call.settled", session, callId, tool, status });
@@ -220,7 +220,7 @@ function isKnown({ tools }: SettleContext, name: string): boolean {
 }
 
 function noteOf(context: SettleContext, session: string, call: Call): OpenCallNote {
-  const { id: callId, tool, status, why } = call;
+  const { callId, tool, status, why } = call;
   const person = status === "waiting";
   const reason =
     isKnown(context, tool) || person

@@ -31,7 +31,7 @@ const LOOPBACK = ["127.0.0.1", "::1"] as const;
 const NOT_ON_A_PAGE = ["export"];
 /** Changes that the page offers. The rest stays with the command line, where a person types them. */
 const ACTS = [
-  ...["resolve", "session cancel", "session retry", "session fork", "session effects"],
+  ...["resolve", "approve", "deny", "session cancel", "session retry", "session fork", "session effects"],
   ...["block resolve", "block bypass", "task release", "task verify"],
 ];
 

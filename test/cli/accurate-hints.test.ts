@@ -35,7 +35,7 @@ test("an open call shows its arguments and why it waits", async () => {
   const holdfast = await open("memory:");
   for (const id of ["a", "b"]) {
     const session = await holdfast.session(id);
-    await session.call({ id: `${id}1`, tool: charge, args: { order: `${id}-17` } });
+    await session.call({ callId: `${id}1`, tool: charge, args: { order: `${id}-17` } });
     await session.close();
   }
   const { calls } = await holdfast.calls.list();
@@ -60,7 +60,7 @@ test("an open call of an unreadable session is listed", async () => {
     decode: (payload: string | Uint8Array) => Buffer.from(String(payload), "base64").toString(),
   };
   const session = await (await open(undefined, { store, codecs: [secret] })).session("a");
-  await session.call({ id: "a1", tool: charge, args: { order: "17" } });
+  await session.call({ callId: "a1", tool: charge, args: { order: "17" } });
   await session.close();
   const { calls } = await (await open(undefined, { store })).calls.list();
   expect(calls).toMatchObject([{ callId: "a1", tool: "charge", status: "waiting", args: null, why: null }]);
@@ -113,7 +113,7 @@ test("calls prints commands to paste, one per line", async () => {
   const folder = line.newProject();
   const holdfast = await open(join(folder, "state.db"));
   const session = await holdfast.session("a");
-  await session.call({ id: "a1", tool: charge, args: { order: "17" } });
+  await session.call({ callId: "a1", tool: charge, args: { order: "17" } });
   await holdfast.close();
   const named = ["--store", join(folder, "state.db")];
   const { out } = await say("calls", ...named);

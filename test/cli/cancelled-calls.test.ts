@@ -18,7 +18,7 @@ beforeAll(async () => {
   const execute = () => {
     throw new Error("the line went dead");
   };
-  await session.call({ tool: counting({ effects: [] }, "pay", { execute }), args: {}, id: "c1" });
+  await session.call({ tool: counting({ effects: [] }, "pay", { execute }), args: {}, callId: "c1" });
   await session.close();
   await holdfast.close();
 });
@@ -36,7 +36,7 @@ test("calls offers answers, but no retry", async () => {
 test("a retry is rejected with a reason", async () => {
   const { code, err } = await run("resolve", "c1", "retry", ...ann);
   expect(code).toBe(4);
-  expect(err).toContain("cannot be retried, session order-1 is cancelled");
+  expect(err).toContain("cannot run, session order-1 is cancelled");
 });
 
 test("an answer does not promise that the session continues", async () => {

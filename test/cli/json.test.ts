@@ -4,7 +4,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { COMMANDS } from "../../src/cli/commands.ts";
+import { open } from "../../src/index.ts";
 import { OPERATIONS } from "../../src/operations/index.ts";
+import { counting } from "../ledger/bench.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
@@ -23,7 +25,7 @@ afterAll(() => line.remove());
 const person = ["--by", "ann", "--why", "it is over"];
 
 /** Ordered so that each command has data to return. */
-const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
+const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved calls")[] = [
   ["init", "--dry-run"],
   ["init"],
   ["init", "--remove", "--agent", "gemini"],
@@ -77,6 +79,9 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["fleet"],
   ["resolve", "c_8fk2", "failed", ...person],
   "agent",
+  "unapproved calls",
+  ["approve", "ask-1", "--args", "{}", "--expires", "1h", ...person],
+  ["deny", "ask-2", ...person],
   ["session", "list", "--status", "active"],
   ["session", "show", "order"],
   ["session", "log", "order", "--limit", "5"],
@@ -106,6 +111,7 @@ test(
     const seen = new Set<string>();
     for (const words of WALK) {
       if (words === "killed agent") await line.runAgent("charging");
+      else if (words === "unapproved calls") await leaveUnapproved();
       else if (words === "agent") expect(await line.runAgent(null)).toMatch(/^(waiting|done)/);
       else seen.add(await answer(words));
     }
@@ -115,6 +121,15 @@ test(
   },
   LONG_MS,
 );
+
+async function leaveUnapproved(): Promise<void> {
+  const holdfast = await open(join(line.project, ".holdfast"));
+  const session = await holdfast.session("asks");
+  const asking = counting({ effects: [] }, "pay", { needsApproval: true });
+  for (const callId of ["ask-1", "ask-2"])
+    await session.call({ tool: asking, args: { for: callId }, callId });
+  await holdfast.close();
+}
 
 async function answer(words: readonly string[]): Promise<string> {
   const { code, out, err } = await runInside(line.project, [...words, "--json"]);

@@ -50,16 +50,16 @@ beforeAll(async () => {
   const holdfast = await open(join(line.project, STORE));
   for (const name of ["one", "two"]) {
     const session = await holdfast.session(name);
-    await session.call({ tool: charge, args: { id: "m1" }, id: "m1" });
-    await session.call({ tool: charge, args: { id: name }, id: `only-${name}` });
+    await session.call({ tool: charge, args: { id: "m1" }, callId: "m1" });
+    await session.call({ tool: charge, args: { id: name }, callId: `only-${name}` });
     await session.close();
   }
   const third = await holdfast.session("three");
-  await third.call({ tool: charge, args: { id: "long" }, id: "long" });
-  await third.call({ tool: count, args: {}, id: "n1" });
+  await third.call({ tool: charge, args: { id: "long" }, callId: "long" });
+  await third.call({ tool: count, args: {}, callId: "n1" });
   await third.close();
   const fourth = await holdfast.session("four");
-  await fourth.call({ tool: charge, args: { id: "settled" }, id: "settled" });
+  await fourth.call({ tool: charge, args: { id: "settled" }, callId: "settled" });
   await fourth.close();
   await holdfast.close();
 });
@@ -114,12 +114,12 @@ test("a call that may be retried shows who allowed it and the next step", async 
   expect(page).toContain("the next run");
   expect(page).not.toContain("it waits for you");
   const { data } = JSON.parse(await say("calls", "--session", "one", "--json"));
-  expect(data.calls.map((each: { call: string; grantedBy: unknown }) => [each.call, each.grantedBy])).toEqual(
-    [
-      ["m1", "ann"],
-      ["only-one", null],
-    ],
-  );
+  expect(
+    data.calls.map((each: { callId: string; grantedBy: unknown }) => [each.callId, each.grantedBy]),
+  ).toEqual([
+    ["m1", "ann"],
+    ["only-one", null],
+  ]);
 });
 
 test.each([

@@ -42,7 +42,7 @@ beforeAll(async () => {
   line = await CommandLine.build();
   await store(async (holdfast) => {
     const session = await holdfast.session("order", { title: "Pay" });
-    for (const id of ["a1", "b2", "c3"]) await session.call({ tool: charge, args: { id }, id });
+    for (const id of ["a1", "b2", "c3"]) await session.call({ tool: charge, args: { id }, callId: id });
     await session.checkpoint();
     await session.close();
   });
@@ -131,7 +131,7 @@ test("an open call says what happens to it next", async () => {
   });
   await store(async (holdfast) => {
     const session = await holdfast.session("slow");
-    await session.call({ tool: slow, args: {}, id: "s1" });
+    await session.call({ tool: slow, args: {}, callId: "s1" });
   });
   expect(listed).toContain("it is running");
   const killed = { ...(await calls())[0], status: "unknown", open: true, running: false };
@@ -158,7 +158,7 @@ test("the list shows which session runs and which is its parent", async () => {
       }),
     );
     const parent = await holdfast.session("boss");
-    await parent.call({ tool: helper, args: {}, id: "h1" });
+    await parent.call({ tool: helper, args: {}, callId: "h1" });
     await parent.close();
     expect(listed).toMatch(/^boss +running/m);
     expect(listed).toMatch(/^order +idle/m);
@@ -179,11 +179,11 @@ test("a settled call shows how it was settled, not why it was unknown before", a
   const odd = tool({ ...spec, name: "odd", execute: () => ({ sum: 1n }) as never });
   await store(async (holdfast) => {
     const session = await holdfast.session("ends");
-    await session.call({ tool: again, args: {}, id: "e1" });
-    await session.call({ tool: found, args: {}, id: "e2" });
-    await session.call({ tool: charge, args: {}, id: "e3" });
-    await session.call({ tool: charge, args: { other: true }, id: "e4" });
-    await session.call({ tool: odd, args: {}, id: "e5" });
+    await session.call({ tool: again, args: {}, callId: "e1" });
+    await session.call({ tool: found, args: {}, callId: "e2" });
+    await session.call({ tool: charge, args: {}, callId: "e3" });
+    await session.call({ tool: charge, args: { other: true }, callId: "e4" });
+    await session.call({ tool: odd, args: {}, callId: "e5" });
     await session.close();
   });
   await say("resolve", "e3", "landed", ...ann);

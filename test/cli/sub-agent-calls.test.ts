@@ -58,8 +58,8 @@ test("calls offers no answer for it, and names the call and session that it wait
   expect(page).toContain("holdfast resolve s1");
   expect(await look("calls", "--session", "editor"), "on the page of its session too").toMatch(GOES_ON);
   const { calls } = JSON.parse(await look("calls", "--json")).data;
-  const inside = { tool: "search", call: "s1", session: expect.stringMatching(/^sub-/) };
-  expect(calls.find(({ call }: { call: string }) => call === "r1")).toMatchObject({
+  const inside = { tool: "search", callId: "s1", session: expect.stringMatching(/^sub-/) };
+  expect(calls.find(({ callId }: { callId: string }) => callId === "r1")).toMatchObject({
     goesOnByItself: true,
     subAgentCalls: [inside],
   });

@@ -20,7 +20,7 @@ beforeAll(async () => {
   const execute = () => {
     throw new Error("the line went dead");
   };
-  await session.call({ tool: counting({ effects: [] }, "pay", { execute }), args: {}, id: "c1" });
+  await session.call({ tool: counting({ effects: [] }, "pay", { execute }), args: {}, callId: "c1" });
   await holdfast.close();
 });
 afterAll(() => {

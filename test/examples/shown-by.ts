@@ -71,6 +71,8 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
 
   "OpenCalls.list": "operator",
   "OpenCalls.resolve": "operator",
+  "OpenCalls.approve": "operator",
+  "OpenCalls.deny": "operator",
 
   "Journal.open": "own-stream",
   "Journal.load": "own-stream",

@@ -50,7 +50,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
   }
 
   const ask = (session: Session, tool: ReturnType<typeof charge>, id: string, args: object = {}) =>
-    session.call({ tool, id, args: { usd: 5, ...args } });
+    session.call({ tool, callId: id, args: { usd: 5, ...args } });
 
   describe.each(["session", "global"] as const)("a key of the scope %s", (dedupe) => {
     test.each([
@@ -181,7 +181,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const tool = charge([looksHarmless, isStopped], { idempotent: { forMs: 24 * HOUR } });
     await ask(session, tool, "c1");
     bench.passMs(23.5 * HOUR);
-    await session.call({ tool, id: "c2", args: { usd: 5 }, signal: stop.signal }).catch(() => undefined);
+    await session.call({ tool, callId: "c2", args: { usd: 5 }, signal: stop.signal }).catch(() => undefined);
     const next = await (await bench.afterCrash()).session();
     bench.passMs(HOUR);
     expect(await ask(next, tool, "c2")).toMatchObject({ status: "waiting" });

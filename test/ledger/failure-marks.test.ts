@@ -57,7 +57,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
       return commit(decide);
     };
     const charge = counting(world, "charge", { dedupe: "global", execute });
-    return session.call({ tool: charge, args: { order: 1 }, id: "c1" });
+    return session.call({ tool: charge, args: { order: 1 }, callId: "c1" });
   }
 
   const reset = () => Promise.reject(new Error("connection reset"));
@@ -70,7 +70,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
       { outcome: "failed", by: "ann", why: "declined" },
     );
     const { calls } = await holdfast.sessions.get("alpha");
-    expect(calls).toMatchObject([{ id: "c1", status: "failed", settledBy: "person", by: "ann" }]);
+    expect(calls).toMatchObject([{ callId: "c1", status: "failed", settledBy: "person", by: "ann" }]);
     const third = await bench.first.session("third");
     const charge = counting(world, "charge", {
       dedupe: "global",
@@ -115,7 +115,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
     decline();
     await expect(running).rejects.toMatchObject({ code: "LEASE_LOST" });
     const { calls } = await next.holdfast.sessions.get("alpha");
-    expect(calls).toMatchObject([{ id: "c1", status: "failed", settledBy: "late" }]);
+    expect(calls).toMatchObject([{ callId: "c1", status: "failed", settledBy: "late" }]);
   });
 
   test("a direct call whose key was freed meanwhile runs", async () => {

@@ -159,7 +159,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
         });
       },
     });
-    const both = [1, 2].map(() => session.call({ tool: slow, args: {}, id: "x" }));
+    const both = [1, 2].map(() => session.call({ tool: slow, args: {}, callId: "x" }));
     expect((await Promise.all(both)).map((each) => each.status)).toEqual(["completed", "completed"]);
     expect(world.effects).toEqual(["slow"]);
   });
@@ -315,7 +315,10 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(result.waiting).toMatchObject([{ callId: "c1", person: true }]);
     const { calls } = await bench.first.holdfast.sessions.get("alpha");
     const value = { id: "ch_1", at: "1970-01-01T00:00:00.000Z", n: "5" };
-    expect(calls.find((call) => call.id === "c2")).toMatchObject({ status: "completed", result: { value } });
+    expect(calls.find((call) => call.callId === "c2")).toMatchObject({
+      status: "completed",
+      result: { value },
+    });
   });
 
   test("direct writes v1, v2, v1 write three times; reusing an id is rejected", async () => {
@@ -323,8 +326,8 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     const write = counting(world, "write", { effect: "write" });
     for (const text of ["v1", "v1", "v2", "v1"]) await session.call({ tool: write, args: { text } });
     expect(world.effects).toHaveLength(3);
-    await session.call({ tool: write, args: { text: "x" }, id: "w" });
-    const other = session.call({ tool: write, args: { text: "y" }, id: "w" });
+    await session.call({ tool: write, args: { text: "x" }, callId: "w" });
+    const other = session.call({ tool: write, args: { text: "y" }, callId: "w" });
     await expect(other).rejects.toMatchObject({ code: "INPUT_INVALID" });
     const global = { name: "w", description: "", input: z.any(), effect: "write", dedupe: "global" } as const;
     expect(() => tool({ ...global, execute: () => 1 })).toThrow(HoldfastError);

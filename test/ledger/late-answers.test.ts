@@ -48,7 +48,7 @@ test("settleMs counts from the attempt's end, also if the session was reopened m
   });
   const again = counting(world, "pay", { settleMs, verify });
   const first = await holdfast.session("a");
-  first.call({ tool: slow, args: {}, id: "x" }).catch(() => undefined);
+  first.call({ tool: slow, args: {}, callId: "x" }).catch(() => undefined);
   await vi.waitFor(() => expect(world.effects).toHaveLength(1));
   await first.close();
   const second = await holdfast.session("a");
@@ -83,7 +83,7 @@ test("an effect that lands while verify's answer is on its way is found, and not
   // Its request is on the way when its process dies.
   const dying = fatal({ effects: [] }, "pay", { settleMs, verify });
   const session = await first.session("a", { ttlMs: null });
-  session.call({ tool: dying.tool, args: {}, id: "x" }).catch(() => undefined);
+  session.call({ tool: dying.tool, args: {}, callId: "x" }).catch(() => undefined);
   await dying.reached;
   first.journal.leases.stop();
   place.nowMs += 10 * LEASE_MS;
@@ -125,7 +125,7 @@ test("a machine that slept before an effect does not repeat it after another mac
       }),
   );
   const session = await held.session("a");
-  const call = session.call({ tool: pay, args: {}, id: "x" });
+  const call = session.call({ tool: pay, args: {}, callId: "x" });
   call.catch(() => undefined);
   await vi.waitFor(() => expect(asleep).not.toBeNull());
   // The store's clock advances, the process's own monotonic clock does not.
@@ -149,7 +149,7 @@ test("a key that the vendor may have forgotten is not reused if the clock was se
   const first = place.program();
   const dying = fatal(world, "pay", { idempotent });
   const session = await first.session("a", { ttlMs: null });
-  session.call({ tool: dying.tool, args: {}, id: "x" }).catch(() => undefined);
+  session.call({ tool: dying.tool, args: {}, callId: "x" }).catch(() => undefined);
   await dying.reached;
   first.journal.leases.stop();
   // Issued when the clock was two days ahead.

@@ -506,7 +506,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(world.effects).toEqual(byTheOther);
     await session.refresh();
     const detail = await next.holdfast.sessions.get("alpha");
-    expect(detail.calls.find((call) => call.id === "c1")).toMatchObject({
+    expect(detail.calls.find((call) => call.callId === "c1")).toMatchObject({
       id: "c1",
       status: "completed",
       settledBy: "late",
@@ -555,7 +555,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     await dying.reached;
     const next = await bench.afterCrash();
     const detail = await next.holdfast.sessions.get("alpha");
-    expect(detail.calls.map((call) => call.id)).toEqual(["c1"]);
+    expect(detail.calls.map((call) => call.callId)).toEqual(["c1"]);
   });
 
   test("large results become artifacts, durable before the log refers to them", async () => {

@@ -63,13 +63,13 @@ const BAD_IDS = [
 describe.each(BAD_IDS)("an id with %s", (_what, id) => {
   test("is rejected before anything is written or run", async () => {
     const session = await holdfast.session("a");
-    const direct = session.call({ tool: counting(world, "charge"), args: {}, id });
+    const direct = session.call({ tool: counting(world, "charge"), args: {}, callId: id });
     await expect(direct).rejects.toMatchObject({
       code: "INPUT_INVALID",
       message: expect.stringMatching(/call id/),
     });
     await expect(
-      session.call({ tool: counting(world, "look", { effect: "read" }), args: {}, id }),
+      session.call({ tool: counting(world, "look", { effect: "read" }), args: {}, callId: id }),
     ).rejects.toMatchObject({ code: "INPUT_INVALID" });
     expect(world.effects).toEqual([]);
     expect(await callsOf("a")).toEqual([]);
@@ -86,14 +86,14 @@ describe.each(BAD_IDS)("an id with %s", (_what, id) => {
     await first.close();
     const session = await holdfast.session("a");
     const charge = counting(world, "charge");
-    expect(await session.call({ tool: charge, args: {}, id })).toMatchObject({ status: "waiting" });
+    expect(await session.call({ tool: charge, args: {}, callId: id })).toMatchObject({ status: "waiting" });
     await holdfast.calls.resolve(
       { session: "a", callId: id },
       { outcome: "retry", by: "ann", why: "no trace" },
     );
     expect((await session.settle([charge])).open).toEqual([]);
     expect(world.effects).toEqual(["charge {}"]);
-    expect(await session.call({ tool: charge, args: {}, id })).toMatchObject({ status: "completed" });
+    expect(await session.call({ tool: charge, args: {}, callId: id })).toMatchObject({ status: "completed" });
   });
 });
 
@@ -129,9 +129,9 @@ describe("an effect that landed is recorded as completed, whatever the tool retu
         return strict();
       },
     });
-    const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+    const outcome = await session.call({ tool: pay, args: {}, callId: "c1" });
     expect(outcome).toMatchObject({ status: "completed", value: expect.any(String) });
-    expect(await session.call({ tool: pay, args: {}, id: "c1" })).toEqual({ ...outcome, replayed: true });
+    expect(await session.call({ tool: pay, args: {}, callId: "c1" })).toEqual({ ...outcome, replayed: true });
     expect(world.effects).toEqual(["paid"]);
   });
 });
@@ -161,9 +161,9 @@ describe("any thrown value is recorded as an error", () => {
         throw make();
       },
     });
-    const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+    const outcome = await session.call({ tool: pay, args: {}, callId: "c1" });
     expect(outcome.status).toBe(status);
-    expect(await session.call({ tool: pay, args: {}, id: "c1" })).toEqual(outcome);
+    expect(await session.call({ tool: pay, args: {}, callId: "c1" })).toEqual(outcome);
     expect(world.effects).toEqual(["paid"]);
   });
 
@@ -187,11 +187,11 @@ describe("any thrown value is recorded as an error", () => {
         });
       },
     });
-    const call = session.call({ tool: deaf, args: {}, id: "c1", signal: stopping.signal });
+    const call = session.call({ tool: deaf, args: {}, callId: "c1", signal: stopping.signal });
     await expect(call).rejects.toBe(reason);
-    expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "unknown" }]);
+    expect(await callsOf("a")).toMatchObject([{ callId: "c1", status: "unknown" }]);
     finish("late");
-    expect(await session.call({ tool: deaf, args: {}, id: "c1" })).toMatchObject({ value: "late" });
+    expect(await session.call({ tool: deaf, args: {}, callId: "c1" })).toMatchObject({ value: "late" });
   });
 
   test.each([undefined, 7, null])(
@@ -202,7 +202,7 @@ describe("any thrown value is recorded as an error", () => {
         execute: () => fail("reset"),
         verify: () => ({ answer: "unsure", why }) as never,
       });
-      const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+      const outcome = await session.call({ tool: pay, args: {}, callId: "c1" });
       expect(outcome).toMatchObject({ status: "waiting", why: expect.stringMatching(/./) });
     },
   );
@@ -243,17 +243,17 @@ describe("a known answer survives a store that fails for a moment", () => {
         return large;
       },
     });
-    const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+    const outcome = await session.call({ tool: pay, args: {}, callId: "c1" });
     expect(outcome).toMatchObject({ status: "completed", value: large });
   });
 
   test.each(["small", large])("a late answer", async (answer) => {
     const session = await holdfast.session("a");
     const { slow, finish } = await givenUp(session);
-    expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "unknown" }]);
+    expect(await callsOf("a")).toMatchObject([{ callId: "c1", status: "unknown" }]);
     failing = { put: 1, append: 1 };
     finish(answer);
-    expect(await session.call({ tool: slow, args: {}, id: "c1" })).toMatchObject({
+    expect(await session.call({ tool: slow, args: {}, callId: "c1" })).toMatchObject({
       status: "completed",
       value: answer,
     });
@@ -278,7 +278,7 @@ describe("a known answer survives a store that fails for a moment", () => {
     await told;
     expect(waited).toEqual(pauses);
     failing.append = 0;
-    expect(await session.call({ tool: slow, args: {}, id: "c1" })).toMatchObject({ value: "paid" });
+    expect(await session.call({ tool: slow, args: {}, callId: "c1" })).toMatchObject({ value: "paid" });
   });
 });
 
@@ -331,7 +331,7 @@ describe("input on which a tool's functions throw is invalid input", () => {
     const model = script([callBlock("c1", "send", { body: "{not json" })], "sorry");
     const result = await session.run({ model, tools: [send], prompt: "go" });
     expect(result).toMatchObject({ status: "done", text: "sorry" });
-    expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "failed", settledBy: "input" }]);
+    expect(await callsOf("a")).toMatchObject([{ callId: "c1", status: "failed", settledBy: "input" }]);
   });
 
   test("a call that started with it before waits for a person", async () => {

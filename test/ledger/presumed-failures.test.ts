@@ -37,7 +37,7 @@ async function run(vendor: Vendor, error: object, spec: Partial<ToolSpec<Record<
   const model = script([callBlock("c1", "charge", { usd: 5 })], [callBlock("c2", "charge", { usd: 5 })]);
   const tools = [charge(vendor, error, spec)];
   const result = await session.run({ model, tools, prompt: "go" });
-  return { result, calls: session.openCalls.map(({ id }) => id) };
+  return { result, calls: session.openCalls.map(({ callId: id }) => id) };
 }
 
 const newVendor = (): Vendor => ({ effects: [], charged: new Set() });

@@ -19,7 +19,7 @@ test("an attempt of the removed session does not count for the new one", async (
   const die = async (holdfast: Holdfast): Promise<void> => {
     const session = await holdfast.session("alpha", { ttlMs: null });
     const { tool, reached } = fatal(world, "pay");
-    session.call({ tool, args: {}, id: "x" }).catch(() => undefined);
+    session.call({ tool, args: {}, callId: "x" }).catch(() => undefined);
     await reached;
     holdfast.journal.leases.stop();
     nowMs += 10 * LEASE_MS;

@@ -29,7 +29,7 @@ test.each([
   const first = program();
   const dying = fatal(world, "pay", { verify });
   const session = await first.session("a");
-  session.call({ tool: dying.tool, args: {}, id: "x" }).catch(() => undefined);
+  session.call({ tool: dying.tool, args: {}, callId: "x" }).catch(() => undefined);
   await dying.reached;
   first.journal.leases.stop();
   nowMs += 10 * LEASE_MS;

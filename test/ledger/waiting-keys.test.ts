@@ -32,7 +32,7 @@ describe.each(storeSubjects())("while a call waits for a person on $name", (subj
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  const callDirectly = (id: string) => session.call({ tool: charge, args: ORDER, id });
+  const callDirectly = (id: string) => session.call({ tool: charge, args: ORDER, callId: id });
 
   async function leaveWaiting(): Promise<void> {
     expect(await callDirectly("c1")).toMatchObject({ status: "waiting" });
@@ -46,7 +46,7 @@ describe.each(storeSubjects())("while a call waits for a person on $name", (subj
 
   const callsOnRecord = async () => {
     const { calls } = await bench.first.holdfast.sessions.get("alpha");
-    return calls.map(({ id, status }) => `${id} ${status}`);
+    return calls.map(({ callId: id, status }) => `${id} ${status}`);
   };
 
   test("session.call with its key does not run, and repeats its result after the person's answer", async () => {

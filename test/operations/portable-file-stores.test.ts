@@ -65,7 +65,7 @@ async function fillMore(store: Store): Promise<void> {
   await fill(store);
   const holdfast = await open(undefined, { store });
   const first = await holdfast.session("again");
-  await first.call({ id: "c", tool: charge, args: { order: "3" } });
+  await first.call({ callId: "c", tool: charge, args: { order: "3" } });
   await first.close();
   await holdfast.sessions.erase("again");
   await (await holdfast.session("again")).close();
@@ -90,7 +90,8 @@ test.each(ring)("$name: everything arrives unchanged, tombstones and keys includ
   expect(await target.check()).toEqual([]);
   world.length = 0;
   const later = await (await open(undefined, { store: target })).session("later");
-  for (const order of ["1", "2", "3"]) await later.call({ id: `x${order}`, tool: charge, args: { order } });
+  for (const order of ["1", "2", "3"])
+    await later.call({ callId: `x${order}`, tool: charge, args: { order } });
   expect(world).toEqual([]);
   await later.close();
 });

@@ -17,7 +17,7 @@ test("calls of the new owner are left alone", async () => {
   const run = async (holdfast: Holdfast): Promise<void> => {
     const session = await holdfast.session("alpha", { ttlMs: null });
     const { tool, reached } = fatal(world, "pay", { idempotent: true });
-    session.call({ tool, args: {}, id: "x" }).catch(() => undefined);
+    session.call({ tool, args: {}, callId: "x" }).catch(() => undefined);
     await reached;
   };
   const dead = program();
@@ -35,5 +35,5 @@ test("calls of the new owner are left alone", async () => {
     },
   });
   await program(store).sessions.cancel("alpha", { by: "ada" });
-  expect((await program().sessions.get("alpha")).calls).toMatchObject([{ id: "x", status: "issued" }]);
+  expect((await program().sessions.get("alpha")).calls).toMatchObject([{ callId: "x", status: "issued" }]);
 });

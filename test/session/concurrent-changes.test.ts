@@ -50,8 +50,8 @@ test("two parallel calls with one id and different arguments: the second is reje
   const seen = world();
   const pay = counting(seen, "pay", { execute: (args) => JSON.stringify(args) });
   const [first, second] = await Promise.allSettled([
-    session.call({ tool: pay, id: "x", args: { usd: 1 } }),
-    session.call({ tool: pay, id: "x", args: { usd: 2 } }),
+    session.call({ tool: pay, callId: "x", args: { usd: 1 } }),
+    session.call({ tool: pay, callId: "x", args: { usd: 2 } }),
   ]);
   expect(first).toMatchObject({ status: "fulfilled", value: { status: "completed", replayed: false } });
   expect(second).toMatchObject({ status: "rejected", reason: { code: "INPUT_INVALID" } });
@@ -202,7 +202,7 @@ test("a session can be completed after a person resolved its last open call", as
   const holdfast = new Holdfast(new Journal({ store: openMemory() }));
   const session = await holdfast.session("alpha");
   const broken = counting(world(), "pay", { execute: () => Promise.reject(new Error("no answer")) });
-  await session.call({ tool: broken, args: {}, id: "x" });
+  await session.call({ tool: broken, args: {}, callId: "x" });
   await holdfast.calls.resolve("x", { outcome: "landed", by: "ada", why: "saw it" });
   await session.complete();
   expect(session.status).toBe("completed");

@@ -48,10 +48,10 @@ test("it stays ended if nothing starts: no turn and no new call", async () => {
   const world = { effects: [] };
   const pay = counting(world, "pay");
   const prompt = { id: "p", text: "Pay" };
-  await session.call({ tool: pay, args: {}, id: "c" });
+  await session.call({ tool: pay, args: {}, callId: "c" });
   await session.run({ model: script("paid"), prompt });
   await session.complete();
-  expect(await session.call({ tool: pay, args: {}, id: "c" })).toMatchObject({ replayed: true });
+  expect(await session.call({ tool: pay, args: {}, callId: "c" })).toMatchObject({ replayed: true });
   expect(await session.run({ model: script(), prompt })).toMatchObject({ text: "paid", replayed: ["p"] });
   expect(await session.run({ model: script() })).toMatchObject({ status: "done", text: "paid" });
   expect(await statusNow()).toBe("completed");

@@ -65,7 +65,7 @@ const broken = counting({ effects: [] }, "pay", { execute: () => Promise.reject(
 
 async function withWaitingCall(holdfast: Holdfast): Promise<void> {
   const session = await holdfast.session("alpha");
-  await session.call({ tool: broken, args: {}, id: "x" });
+  await session.call({ tool: broken, args: {}, callId: "x" });
   await session.close();
 }
 
@@ -104,7 +104,7 @@ test("a late answer does not reach a new session of the same name", async () => 
         begin();
       }),
   });
-  const told = zombie.call({ tool: slow, args: {}, id: "x" });
+  const told = zombie.call({ tool: slow, args: {}, callId: "x" });
   await begun;
   late.journal.leases.stop();
   nowMs += 10 * LEASE_MS;
@@ -118,7 +118,7 @@ test("a late answer does not reach a new session of the same name", async () => 
   await zombie.refresh();
   answer();
   await Promise.allSettled([told]);
-  expect((await other.sessions.get("alpha")).calls).toMatchObject([{ id: "x", status: "waiting" }]);
+  expect((await other.sessions.get("alpha")).calls).toMatchObject([{ callId: "x", status: "waiting" }]);
 });
 
 test("a version is not loaded from a new session of the same name", async () => {

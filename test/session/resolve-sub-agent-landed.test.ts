@@ -133,7 +133,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
         return new Promise(() => undefined);
       },
     });
-    before.call({ tool: tool(research), args: {}, id: "p1" }).catch(() => undefined);
+    before.call({ tool: tool(research), args: {}, callId: "p1" }).catch(() => undefined);
     await reached;
     next = await bench.afterCrash();
     await say("p1", "landed");
@@ -155,6 +155,6 @@ describe.each(storeSubjects())("on $name", (subject) => {
     // Two questions of its own, two of the sub-agent, and nothing of the reservation.
     expect(session.budget).toMatchObject({ spent: { usd: 0.04 }, reserved: {} });
     const [call] = (await next.holdfast.sessions.get("alpha")).calls;
-    expect(call).toMatchObject({ id: "p1", status: "completed", result: { value: { text: "paid" } } });
+    expect(call).toMatchObject({ callId: "p1", status: "completed", result: { value: { text: "paid" } } });
   });
 });

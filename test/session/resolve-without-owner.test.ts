@@ -54,7 +54,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const next = await bench.afterCrash();
     await next.holdfast.calls.resolve("c1", { outcome: "failed", ...ann });
     const pay = counting(world, "pay");
-    await expect(session.call({ tool: pay, args: {}, id: "c2" })).rejects.toMatchObject({
+    await expect(session.call({ tool: pay, args: {}, callId: "c2" })).rejects.toMatchObject({
       code: "LEASE_LOST",
     });
     expect(world.effects).toHaveLength(1);

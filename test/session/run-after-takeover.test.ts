@@ -81,7 +81,7 @@ test("does not report them as open", async () => {
   const world = { effects: [] };
   const { zombie, next } = await takenOver();
   const direct = counting(world, "send", { execute: () => Promise.reject(new Error("no answer")) });
-  await zombie.call({ tool: direct, args: {}, id: "d1" });
+  await zombie.call({ tool: direct, args: {}, callId: "d1" });
   await next();
   await expect(zombie.settle([direct])).rejects.toMatchObject({ code: "LEASE_LOST" });
 });
@@ -90,9 +90,9 @@ test("does not report its own call as waiting", async () => {
   const world = { effects: [] };
   const { zombie, next } = await takenOver();
   const direct = counting(world, "send", { execute: () => Promise.reject(new Error("no answer")) });
-  await zombie.call({ tool: direct, args: {}, id: "d1" });
+  await zombie.call({ tool: direct, args: {}, callId: "d1" });
   await next();
-  await expect(zombie.call({ tool: direct, args: {}, id: "d1" })).rejects.toMatchObject({
+  await expect(zombie.call({ tool: direct, args: {}, callId: "d1" })).rejects.toMatchObject({
     code: "LEASE_LOST",
   });
 });
@@ -112,7 +112,7 @@ test("does not claim the new owner's call with the same id", async () => {
   const { zombie, next } = await takenOver();
   const pay = counting(world, "pay");
   const other = await next();
-  await other.call({ tool: pay, args: { usd: 1 }, id: "x" });
-  const told = zombie.call({ tool: pay, args: { usd: 2 }, id: "x" });
+  await other.call({ tool: pay, args: { usd: 1 }, callId: "x" });
+  const told = zombie.call({ tool: pay, args: { usd: 2 }, callId: "x" });
   await expect(told).rejects.toMatchObject({ code: "LEASE_LOST" });
 });

@@ -102,7 +102,7 @@ describe("a sub-agent that has charged", () => {
     const both = script([callBlock("b0", "pay"), callBlock("b1", "look")]);
     await session.run({ model: both, tools, prompt: "Pay", budget: { usd: 2 } });
     const [call] = (await holdfast.sessions.get("order")).calls;
-    expect(call).toMatchObject({ id: "b0" });
+    expect(call).toMatchObject({ callId: "b0" });
     expect(call?.status).not.toBe("failed");
     await session.run({ model: stubborn("pay"), tools, prompt: "There is money now", budget: { usd: 20 } });
     expect(charged.size).toBe(1);

@@ -192,7 +192,7 @@ export function testViews(subject: ViewSubject): void {
       event("transcript.replaced", { segments, why: "compacted" }),
       event("transcript.replaced", { segments: "odd" }),
       message("m6", "assistant", "I go on"),
-      event("results", { id: "m7", createdAt: ISO, blocks: [{ call: "c1" }] }),
+      event("results", { id: "m7", createdAt: ISO, blocks: [{ callId: "c1" }] }),
     ];
     await append(store, write("session/a", 6, events, { at: AT }));
     const columns = "seq, place, event, message_id, role, created_at, text";

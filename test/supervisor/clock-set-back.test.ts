@@ -21,7 +21,7 @@ test("a supervisor verifies a call whose pause lies in the future", async () => 
   const slow = { settleMs: 60_000, verify: () => answer };
   const dying = fatal({ effects }, "pay", slow);
   await place.crash("a", async (session: Session) => {
-    session.call({ id: "c1", tool: dying.tool, args: {} }).catch(() => undefined);
+    session.call({ callId: "c1", tool: dying.tool, args: {} }).catch(() => undefined);
     await dying.reached;
   });
   const sweeper = new Sweeper(place.another().journal, { tools: [counting({ effects }, "pay", slow)] });

@@ -32,7 +32,7 @@ const buy = (verify?: () => Verdict<unknown>, more: object = {}): Tool =>
 async function interrupted(id: string, options: { ttlMs: number | null } = { ttlMs: null }): Promise<void> {
   const { tool, reached } = fatal({ effects }, "buy");
   const live = async (session: Parameters<NonNullable<Parameters<Place["crash"]>[1]>>[0]) => {
-    session.call({ id: `${id}-1`, tool, args: {} }).catch(() => undefined);
+    session.call({ callId: `${id}-1`, tool, args: {} }).catch(() => undefined);
     await reached;
   };
   await place.crash(id, live, options);
@@ -83,10 +83,10 @@ test("an old retry does not run in a stale session", async () => {
   const mail = fatal({ effects }, "mail");
   const live = async (session: Session) => {
     const cut = () => Promise.reject(new Error("the line was cut"));
-    await session.call({ id: "a-1", tool: buy(undefined, { execute: cut }), args: {} });
+    await session.call({ callId: "a-1", tool: buy(undefined, { execute: cut }), args: {} });
     await holdfast.calls.resolve("a-1", { outcome: "retry", by: "ann", why: "it never came" });
     await session.settle([]);
-    session.call({ id: "a-2", tool: mail.tool, args: {} }).catch(() => undefined);
+    session.call({ callId: "a-2", tool: mail.tool, args: {} }).catch(() => undefined);
     await mail.reached;
   };
   await place.crash("a", live, { ttlMs: DAY_MS });
@@ -108,7 +108,7 @@ test("a person's retry in a cancelled session stays until it is reopened", async
   expect(await callOf("a")).toMatchObject({ status: "unknown", granted: true });
   const session = await place.another().session("a");
   await session.reopen();
-  expect(await session.call({ id: "a-1", tool: buy(), args: {} })).toMatchObject({ status: "completed" });
+  expect(await session.call({ callId: "a-1", tool: buy(), args: {} })).toMatchObject({ status: "completed" });
   expect(effects).toHaveLength(2);
 });
 
@@ -164,7 +164,7 @@ test("a call that hangs does not block other sessions, also in a single sweep", 
 test("a process that dies between listing and settling counts as crashed", async () => {
   const before = await place.another().session("a", { ttlMs: null });
   const { tool, reached } = fatal({ effects }, "buy");
-  before.call({ id: "a-1", tool, args: {} }).catch(() => undefined);
+  before.call({ callId: "a-1", tool, args: {} }).catch(() => undefined);
   await reached;
   await before.close();
   let isFirst = true;
@@ -194,7 +194,7 @@ test("a waiting call is reported once, and again if it waits again", async () =>
   const dead = counting({ effects }, "buy", { execute: () => Promise.reject(new Error("no line")) });
   const once = async (): Promise<void> => {
     const session = await place.another().session("a", { ttlMs: null });
-    expect(await session.call({ id: "a-1", tool: dead, args: {} })).toMatchObject({ status: "waiting" });
+    expect(await session.call({ callId: "a-1", tool: dead, args: {} })).toMatchObject({ status: "waiting" });
     await session.close();
   };
   await once();

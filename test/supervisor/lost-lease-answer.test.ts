@@ -31,7 +31,7 @@ function losing(): (store: Store) => Store {
 const interrupted =
   ({ tool, reached }: { tool: Tool; reached: Promise<void> }) =>
   async (session: Session) => {
-    session.call({ id: "c1", tool, args: {} }).catch(() => undefined);
+    session.call({ callId: "c1", tool, args: {} }).catch(() => undefined);
     await reached;
   };
 
@@ -54,7 +54,7 @@ test("a session that was closed has not crashed", async () => {
   const session = await place.another().session("b", { ttlMs: null });
   const cut = () => Promise.reject(new Error("the line was cut"));
   await session.call({
-    id: "c1",
+    callId: "c1",
     tool: counting({ effects }, "pay", { execute: cut, idempotent: true }),
     args: {},
   });

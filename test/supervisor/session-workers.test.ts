@@ -53,7 +53,7 @@ const pay = counting({ effects: [] }, "pay", {
 });
 const waitsForAPerson = async (session: Session): Promise<void> => {
   await session.append({ role: "user", text: "Pay" });
-  const { status } = await session.call({ id: "pay-1", tool: pay, args: {} });
+  const { status } = await session.call({ callId: "pay-1", tool: pay, args: {} });
   expect(status).toBe("waiting");
 };
 

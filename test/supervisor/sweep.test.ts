@@ -211,7 +211,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       const underWay = new Promise<void>((resolve) => {
         isUnderWay = resolve;
       });
-      const never = session.call({ id: "c1", tool: charge(), args: { order: "4711" } });
+      const never = session.call({ callId: "c1", tool: charge(), args: { order: "4711" } });
       never.catch(() => undefined);
       await underWay;
       await bench.crash(bench.journal);
@@ -264,7 +264,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       });
       const dying = await bench.another();
       const session = await new Holdfast(dying).session("back");
-      session.call({ id: "c2", tool: hanging, args: { order: "4711" } }).catch(() => undefined);
+      session.call({ callId: "c2", tool: hanging, args: { order: "4711" } }).catch(() => undefined);
       await underWay;
       await bench.crash(dying);
       const second = new Holdfast(await bench.another());

@@ -89,7 +89,9 @@ describe("I4: the promise's table", () => {
         batch: "b4",
         data: { callId: "c0", attempt: 1, error: {}, by },
       };
-      story.calls = [{ id: "c0", status: "failed", error: { message: "no" }, result: null, repeats: null }];
+      story.calls = [
+        { callId: "c0", status: "failed", error: { message: "no" }, result: null, repeats: null },
+      ];
       story.acks = story.acks.filter((ack) => ack.t !== "saw");
     };
     expect(spoilt(fails("definite"), "ask")).toEqual(["I4"]);
@@ -129,7 +131,7 @@ describe("I6: nothing is swallowed", () => {
       const data = { ...ISSUED, tool: "keyed", of: { session: "s", callId: "c9" }, since: 0 };
       story.events.splice(2, 2, { type: "call.repeated", batch: "b3", data });
       const repeats = { session: "s", callId: "c9" };
-      story.calls = [{ id: "c0", status: "repeated", repeats, result: null, error: null }];
+      story.calls = [{ callId: "c0", status: "repeated", repeats, result: null, error: null }];
       story.world = [];
       story.acks = [];
     };

@@ -54,7 +54,7 @@ export function goodStory(tool: ToolName = "keyed"): Story {
       { t: "saw", pid, session: "s", callId: CALL, content: "receipt 1" },
       { t: "result", pid, session: "s", status: "done", reason: "answered", persons: 0 },
     ],
-    calls: [{ id: CALL, status: "completed", result, error: null, repeats: null }],
+    calls: [{ callId: CALL, status: "completed", result, error: null, repeats: null }],
     ended: EXIT.done,
   };
 }

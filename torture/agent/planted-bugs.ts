@@ -217,7 +217,7 @@ export async function plantBeforeRun(plant: string | null, session: Session, too
   if (plant !== "finished calls run again") return;
   for (const call of sessionCore(session).state.calls.values()) {
     if (call.status !== "completed") continue;
-    const { vendorKey: key, id: callId, token, attempt } = call;
+    const { vendorKey: key, callId, token, attempt } = call;
     const signal = new AbortController().signal;
     const context = { key, callId, session: session.id, token, attempt, signal } as ExecuteContext;
     await tools[call.tool as ToolName].execute(call.args as never, context);

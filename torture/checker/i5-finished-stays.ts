@@ -35,11 +35,11 @@ function readsOtherwise({ acks, sessions }: Evidence): Violation[] {
     seen.set(name, ack.content);
   }
   for (const { id, calls } of sessions) {
-    const state = { calls: new Map(calls?.map((call) => [call.id, call])) } as SessionState;
+    const state = { calls: new Map(calls?.map((call) => [call.callId, call])) } as SessionState;
     for (const call of calls ?? []) {
-      const content = seen.get(`${id}/${call.id}`);
-      if (content === undefined || content === resultBlock(state, call.id).content) continue;
-      found.push(violation(`${id}/${call.id} read ${JSON.stringify(content)}, which is not its record`));
+      const content = seen.get(`${id}/${call.callId}`);
+      if (content === undefined || content === resultBlock(state, call.callId).content) continue;
+      found.push(violation(`${id}/${call.callId} read ${JSON.stringify(content)}, which is not its record`));
     }
   }
   return found;

@@ -33,7 +33,7 @@ function checkSlot(evidence: Evidence, session: SessionLog, id: string, name: st
     return entry.session === session.id && entry.callId === id && entry.kind !== "verified";
   });
   if (classOf(name).read) return sent ? [] : [violation(`${id} was never read`)];
-  const call = session.calls?.find((each) => each.id === id);
+  const call = session.calls?.find((each) => each.callId === id);
   if (!call) return session.calls ? [violation(`${id} is in a message and nowhere else`)] : [];
   if (call.repeats) return pointsAtNothing(evidence, call);
   if (call.status === "completed" && !sent) return [violation(`${id} is completed but was never sent`)];
@@ -45,8 +45,8 @@ function pointsAtNothing(evidence: Evidence, call: Call): Violation[] {
   const { session, callId } = call.repeats as NonNullable<Call["repeats"]>;
   const first = evidence.sessions
     .find((each) => each.id === session)
-    ?.calls?.find((each) => each.id === callId);
+    ?.calls?.find((each) => each.callId === callId);
   if (first?.status === "completed" && JSON.stringify(first.result) === JSON.stringify(call.result))
     return [];
-  return [violation(`${call.id} says that it repeats ${session}/${callId}, which has no such result`)];
+  return [violation(`${call.callId} says that it repeats ${session}/${callId}, which has no such result`)];
 }

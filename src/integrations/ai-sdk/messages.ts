@@ -93,6 +93,7 @@ async function toModelMessage(
 
 async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Part | null> {
   if (block.isError || block.meta?.["ai"] !== undefined || block.meta?.["repeats"] !== undefined) return null;
+  if (block.meta?.["changed"] !== undefined) return null;
   const found = await known(block);
   if (!found) return null;
   const { value } = found;

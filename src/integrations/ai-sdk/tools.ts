@@ -11,17 +11,11 @@ import type {
   SessionState,
   ToolCallBlock,
 } from "../../model/session/index.ts";
-import { isOpen, resultBlock as ledgerResult } from "../../model/session/index.ts";
+import { changedNote, isOpen, resultBlock as ledgerResult } from "../../model/session/index.ts";
 import { sessionCore } from "../../session/index.ts";
 import type { Artifacts } from "../artifacts.ts";
 import type { RecordedOutcome, RecordedTurns, RenderedResult } from "../recorded-turns/index.ts";
-import {
-  approvalReason,
-  CONTEXT,
-  ledgerTool,
-  outcomePending,
-  ToolCallFailed,
-} from "../recorded-turns/index.ts";
+import { CONTEXT, ledgerTool, outcomePending, ToolCallFailed } from "../recorded-turns/index.ts";
 import { outsideLedger } from "./errors.ts";
 import { resultBlock, sdkExtra, toJson, toModelMessages } from "./messages.ts";
 import type { DurableOptions, ToolDeclaration, ToolDeclarations } from "./options.ts";
@@ -116,13 +110,22 @@ async function runTool(run: ToolRun, context: DurableContext): Promise<unknown> 
   return outcome.value;
 }
 
-async function resumeCall(known: KnownTool, { id, args }: Call, context: DurableContext): Promise<boolean> {
+async function resumeCall(
+  known: KnownTool,
+  { callId, args: current, asked }: Call,
+  context: DurableContext,
+): Promise<boolean> {
+  const args = asked?.args ?? current;
   const input = await validate(schemaOf(known.tool.inputSchema), args);
   if ("problem" in input) return false;
   const { messages: all } = stateOf(context.turns);
-  const asked = all.findLastIndex(({ blocks }) => blocks.some((block) => asksFor(block, id)));
-  const messages = await toModelMessages(all.slice(0, Math.max(asked, 0)), context.artifacts);
-  await recordedCall({ ...known, input: input.value, options: { toolCallId: id, messages } }, args, context);
+  const askedAt = all.findLastIndex(({ blocks }) => blocks.some((block) => asksFor(block, callId)));
+  const messages = await toModelMessages(all.slice(0, Math.max(askedAt, 0)), context.artifacts);
+  await recordedCall(
+    { ...known, input: input.value, options: { toolCallId: callId, messages } },
+    args,
+    context,
+  );
   return true;
 }
 
@@ -135,21 +138,22 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
   const { needsApproval = false } =
     (known && !isOpen(known.status)) || context.options.approvals === "sdk" ? {} : tool;
   const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : needsApproval;
-  const approval = approvalReason(run.name, isNeeded);
   return turns.call({
     tool: ledgerTool({
       name: run.name,
       description: tool.description ?? run.name,
       declaration: run.declaration as Partial<Tool>,
+      args,
       input,
-      mustRecord: approval !== null || known !== undefined,
+      schema: schemaOf(tool.inputSchema),
+      mustRecord: isNeeded || known !== undefined,
       execute: async (parsed, own) =>
         lastOf(await tool.execute(parsed, { ...options, abortSignal: own.signal, [CONTEXT]: own })),
     }),
     callId,
     args,
     signal: options.abortSignal,
-    approval,
+    needsApproval: isNeeded,
     render: async (value) => {
       if (!tool.toModelOutput) return null;
       // After an error the transcript gets the result as it is: the effect is on record, so the tool has not
@@ -182,7 +186,8 @@ function recordedInput(
 ): { readonly args: Json; readonly input: unknown } {
   const asked = askedArgs(turns, callId);
   if (asked !== undefined) return { args: asked, input: repaired };
-  const recorded = stateOf(turns).calls.get(callId)?.args;
+  const known = stateOf(turns).calls.get(callId);
+  const recorded = known?.asked?.args ?? known?.args;
   if (recorded === undefined) return { args: repaired as Json, input: repaired };
   const isSame = canonicalText(recorded) === canonicalText(toJson(repaired));
   return { args: recorded, input: isSame ? repaired : recorded };
@@ -206,7 +211,7 @@ function stateOf({ session }: RecordedTurns): SessionState {
   return sessionCore(session).state;
 }
 
-/** For a repeated call the output says that the tool was not run again. */
+/** The output says if the tool was not run again, or ran with other arguments than the model sent. */
 async function modelOutput(
   tool: AnyTool,
   options: { readonly toolCallId: string; readonly output: unknown; readonly input?: unknown },
@@ -214,15 +219,19 @@ async function modelOutput(
 ): Promise<Output> {
   const { output } = options;
   const state = stateOf(turns);
-  const repeats = state.calls.get(options.toolCallId)?.repeats;
+  const call = state.calls.get(options.toolCallId);
+  const repeats = call?.repeats;
+  const changed = call ? changedNote(call) : null;
   if (!tool.toModelOutput) {
-    if (repeats) return { type: "text", value: ledgerResult(state, options.toolCallId).content };
+    if (repeats || changed !== null)
+      return { type: "text", value: ledgerResult(state, options.toolCallId).content };
     return typeof output === "string"
       ? { type: "text", value: output }
       : { type: "json", value: output ?? null };
   }
   const rendered = await tool.toModelOutput(options);
-  return repeats ? withNote(rendered, `[not run again: this repeats call ${repeats.callId}]`) : rendered;
+  const note = repeats ? `[not run again: this repeats call ${repeats.callId}]` : changed;
+  return note === null ? rendered : withNote(rendered, note);
 }
 
 function withNote(output: Output, note: string): Output {

@@ -270,7 +270,7 @@ class EffectCalls {
     if (sessionCore(session).state.calls.has(callId)) return;
     // A call on this checkpoint is resumed by its own task, one with an id by the next node that asks for it.
     const findAbandoned = () =>
-      session.openCalls.find(({ id }) => !id.startsWith(callIdPrefix(root)) && !isThreadCall(id));
+      session.openCalls.find(({ callId: id }) => !id.startsWith(callIdPrefix(root)) && !isThreadCall(id));
     if (findAbandoned()) await session.refresh();
     const abandoned = findAbandoned();
     if (abandoned) throw abandonedCall(thread, abandoned);
@@ -302,7 +302,7 @@ class EffectCalls {
     id: string,
   ): Promise<Result> {
     const { signal } = this.config;
-    const outcome = await session.call({ tool, args, id, ...(signal && { signal }) });
+    const outcome = await session.call({ tool, args, callId: id, ...(signal && { signal }) });
     if (outcome.status === "completed") return outcome.value;
     if (outcome.status !== "failed") throw interruptForCall(id, tool.name, outcome.why);
     // Durable before the body gets the failure: what the body does next depends on it.

@@ -84,13 +84,16 @@ export function ambiguousEffect(name: string): HoldfastError {
   );
 }
 
-export function abandonedCall(thread: string, open: { id: string; tool: string }): HoldfastError {
+export function abandonedCall(
+  thread: string,
+  { callId, tool }: { callId: string; tool: string },
+): HoldfastError {
   return refusal(
     "SESSION_HAS_OPEN_CALLS",
-    `thread ${thread}: call ${open.id} of ${open.tool} has no outcome, and the thread continued without it`,
+    `thread ${thread}: call ${callId} of ${tool} has no outcome, and the thread continued without it`,
     "The same effect may be about to happen again. Answer the call first (holdfast.calls.resolve, or " +
       "`holdfast resolve`), then invoke again with null. No effect was started.",
-    { thread, callId: open.id, tool: open.tool },
+    { thread, callId: callId, tool: tool },
   );
 }
 

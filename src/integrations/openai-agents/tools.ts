@@ -6,12 +6,12 @@
 
 import type { FunctionTool, ModelRequest, ToolInputParameters } from "@openai/agents";
 import { RunContext, tool } from "@openai/agents";
-import type { Tool } from "../../ledger/index.ts";
+import type { StandardSchema, Tool } from "../../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { copyArgs, type Json } from "../../model/json.ts";
-import type { Call } from "../../model/session/index.ts";
+import { type Call, changedNote } from "../../model/session/index.ts";
+import { sessionCore } from "../../session/index.ts";
 import {
-  approvalReason,
   argsOf,
   CONTEXT,
   ledgerTool,
@@ -31,6 +31,7 @@ export interface ToolContext {
 type ToolCallDetails = NonNullable<Parameters<FunctionTool["invoke"]>[2]>;
 
 interface AnyOptions extends EffectOptions {
+  readonly parameters?: unknown;
   readonly name?: string;
   readonly description: string;
   readonly needsApproval?:
@@ -87,23 +88,23 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
   } as never);
   const sdkTool = made as unknown as FunctionTool<Context, Parameters, unknown>;
   context.turns.registerTool(sdkTool.name, async (call) => {
-    started.delete(call.id);
-    resumed.add(call.id);
+    started.delete(call.callId);
+    resumed.add(call.callId);
     try {
       await resumeCall(sdkTool as unknown as FunctionTool, call);
     } finally {
-      resumed.delete(call.id);
+      resumed.delete(call.callId);
     }
     // If `execute` was not called, the SDK has refused the arguments.
-    return started.has(call.id);
+    return started.has(call.callId);
   });
   return Object.assign(sdkTool, { parameters: { ...sdkTool.parameters, [DURABLE]: true } });
 }
 
-async function resumeCall({ name, invoke }: FunctionTool, { id, args }: Call): Promise<void> {
-  const written = JSON.stringify(args);
+async function resumeCall({ name, invoke }: FunctionTool, { callId, args, asked }: Call): Promise<void> {
+  const written = JSON.stringify(asked?.args ?? args);
   const status = "completed" as const;
-  const toolCall = { type: "function_call" as const, callId: id, name, arguments: written, status };
+  const toolCall = { type: "function_call" as const, callId, name, arguments: written, status };
   try {
     await invoke(new RunContext(), written, { toolCall });
   } catch (error) {
@@ -135,14 +136,15 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
     typeof needsApproval === "function"
       ? await needsApproval(run.runContext, run.input, call.callId)
       : needsApproval;
-  const approval = approvalReason(name, isNeeded);
   const outcome = await context.turns.call({
     tool: ledgerTool({
       name,
       description: run.options.description,
       declaration: run.declaration as Partial<Tool>,
+      args,
       input: run.input,
-      mustRecord: approval !== null,
+      schema: schemaOf(run.options.parameters),
+      mustRecord: isNeeded,
       execute: async (input, own) =>
         storable(
           await run.options.execute(input, run.runContext, {
@@ -155,12 +157,23 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
     callId: call.callId,
     args,
     signal: withoutSiblingAborts(run.details?.signal),
-    approval,
+    needsApproval: isNeeded,
   });
+  const known = sessionCore(context.turns.session).state.calls.get(call.callId);
+  const changed = known ? changedNote(known) : null;
+  if (outcome.status === "completed" && changed !== null)
+    return `${changed} ${typeof outcome.value === "string" ? outcome.value : JSON.stringify(outcome.value)}`;
   // Return the value as it is stored, the first time too: the model must read the same after a crash.
   if (outcome.status === "completed") return JSON.parse(JSON.stringify(outcome.value ?? null));
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
   throw outcomePending(context.turns.session, call.callId, name, outcome.why);
+}
+
+/** Parses arguments that a person approved instead of the model's. A JSON Schema is not checked here. */
+function schemaOf(parameters: unknown): StandardSchema<unknown, unknown> {
+  const isStandard = typeof parameters === "object" && parameters !== null && "~standard" in parameters;
+  if (isStandard) return parameters as StandardSchema<unknown, unknown>;
+  return { "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value }) } };
 }
 
 /** Arguments that the ledger cannot store, such as a lone surrogate, are reported to the model as invalid. */

@@ -18,17 +18,14 @@
  * A call that waits for a person is not an answer for the model. Frameworks turn an exception of a tool into
  * an answer, so `turns.ts` refuses the next question while a call is open.
  *
- * Approval. The first attempt of a call that needs approval only asks: it waits for a person, and the record
- * says that it never started. `retry` lets it run as the second attempt; `failed` refuses it; `landed` is no
- * valid answer. From the second attempt on the tool's own `verify` and `idempotent` apply. A crash
- * before the question is recorded leaves the call unknown: the log cannot tell whether the program asked or
- * ran the tool.
+ * Approval. A call that needs it is issued and waits for a person in one commit, and does not start. A person
+ * approves it, perhaps with other arguments, or denies it.
  *
  * Identical parallel calls share one key. The later ones wait for the first and repeat it.
  */
 
 import { failpoint } from "../../failpoint.ts";
-import { NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
+import { storeResult, type Tool } from "../../ledger/index.ts";
 import { describeError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
 import type {
@@ -53,8 +50,8 @@ export interface RecordedCall {
   /** JSON, as the model wrote it. `tool.input` turns it into what `tool.execute` gets. */
   readonly args: Json;
   readonly signal?: AbortSignal | undefined;
-  /** Why a person has to approve the call first; null or absent if no approval is needed. */
-  readonly approval?: string | null;
+  /** A person has to approve the call before it runs. */
+  readonly needsApproval?: boolean;
   /** Renders a result for the model and the transcript. Null for the result as it is. */
   readonly render?: (value: Json) => Promise<RenderedResult | null> | RenderedResult | null;
 }
@@ -97,9 +94,9 @@ export class RecordedCalls {
   }
 
   /** The result block of a call, or a reference to the settled call that has it; null without an outcome. */
-  resultFor(state: SessionState, callId: string): ToolResultBlock | { readonly call: string } | null {
+  resultFor(state: SessionState, callId: string): ToolResultBlock | { readonly callId: string } | null {
     const call = state.calls.get(callId);
-    return this.results.get(callId) ?? (call && !isOpen(call.status) ? { call: callId } : null);
+    return this.results.get(callId) ?? (call && !isOpen(call.status) ? { callId } : null);
   }
 
   private get state(): SessionState {
@@ -143,11 +140,10 @@ export class RecordedCalls {
     }
   }
 
-  private async callLedger({ tool, args, callId, signal, approval }: RecordedCall): Promise<RecordedOutcome> {
-    const isApproved = (): boolean => this.state.calls.get(callId)?.by != null;
-    const needsApproval = typeof approval === "string" && !isApproved();
-    const effective = needsApproval ? askingTool(tool, approval, isApproved) : tool;
-    const outcome = await this.session.call({ tool: effective, args, id: callId, ...(signal && { signal }) });
+  private async callLedger(call: RecordedCall): Promise<RecordedOutcome> {
+    const { args, callId, signal, needsApproval = false } = call;
+    const tool = { ...call.tool, needsApproval };
+    const outcome = await this.session.call({ tool, args, callId, ...(signal && { signal }) });
     if (outcome.status !== "completed") return outcome;
     return { status: "completed", value: outcome.value as Json, replayed: outcome.replayed };
   }
@@ -156,7 +152,7 @@ export class RecordedCalls {
     const { tool, args, callId, signal } = call;
     let value: Json;
     try {
-      const outcome = await this.session.call({ tool, args, id: callId, ...(signal && { signal }) });
+      const outcome = await this.session.call({ tool, args, callId: callId, ...(signal && { signal }) });
       if (outcome.status !== "completed")
         throw new Error(outcome.status === "failed" ? outcome.error.message : outcome.why);
       value = copyJson(outcome.value ?? null, `result of ${tool.name}`);
@@ -203,7 +199,7 @@ export class RecordedCalls {
     await sessionCore(this.session).write((state) => {
       const events: Draft[] = [];
       if (state.unfinished.has(message.id)) {
-        const blocks = calls.map(({ id }) => this.resultFor(state, id) ?? { call: id });
+        const blocks = calls.map(({ id }) => this.resultFor(state, id) ?? { callId: id });
         events.push(draftResults(`${message.id}.results`, createdAt, blocks));
         events.push(draftCheckpoint(state.version + 1, null));
       }
@@ -221,20 +217,6 @@ function resultOf(callId: string, { content, isError, meta }: RenderedResult): T
     content,
     ...(isError !== undefined && { isError }),
     ...(meta && { meta }),
-  };
-}
-
-/** The first attempt only asks, after the input was checked. The second, with an approval, runs. */
-function askingTool(tool: Tool, why: string, isApproved: () => boolean): Tool {
-  const { verify: _verify, idempotent: _idempotent, settleMs: _settleMs, ...rest } = tool;
-  return {
-    ...rest,
-    interrupted: "ask",
-    definite: () => false,
-    execute: (args, context) => {
-      if (isApproved()) return tool.execute(args, context);
-      throw new NeedsApproval(why);
-    },
   };
 }
 
@@ -307,7 +289,10 @@ export class PendingCalls {
     );
     await Promise.all(pending.map((call) => this.resume(call)));
     const { undecided } = this;
-    if (undecided.length > 0 && undecided.every((call) => this.isPending(call) && !this.resumed.has(call.id)))
+    if (
+      undecided.length > 0 &&
+      undecided.every((call) => this.isPending(call) && !this.resumed.has(call.callId))
+    )
       await session.settle([...this.tools.keys()].map(refusingTool));
   }
 
@@ -315,15 +300,15 @@ export class PendingCalls {
     return this.session.openCalls.filter(({ status }) => status !== "waiting");
   }
 
-  private isPending({ id }: Call): boolean {
+  private isPending({ callId: id }: Call): boolean {
     return this.resumed.has(id) || (sessionCore(this.session).state.callSlots.has(id) && !this.isOwn(id));
   }
 
   private async resume(call: Call): Promise<void> {
     const resume = this.tools.get(call.tool);
     if (!resume) return;
-    this.resumed.add(call.id);
-    if (!(await resume({ ...call }))) this.resumed.delete(call.id);
+    this.resumed.add(call.callId);
+    if (!(await resume({ ...call }))) this.resumed.delete(call.callId);
   }
 }
 

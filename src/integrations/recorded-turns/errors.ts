@@ -5,7 +5,7 @@ import { refusal } from "../refusal.ts";
 /** `lacksTools`: the program has not registered its tools yet, and may have the right ones. */
 export function callsPending({ id, openCalls }: Session, lacksTools = false): HoldfastError {
   const waiting = openCalls.map((call) => ({
-    callId: call.id,
+    callId: call.callId,
     tool: call.tool,
     person: call.status === "waiting",
     why: call.why ?? "its outcome is not known yet",
@@ -25,7 +25,7 @@ export function outcomePending(
   tool: string,
   why: string,
 ): HoldfastError {
-  const call = openCalls.find((each) => each.id === callId);
+  const call = openCalls.find((each) => each.callId === callId);
   return new HoldfastError("SESSION_HAS_OPEN_CALLS", `call ${callId} of ${tool} has no outcome yet: ${why}`, {
     hint: call
       ? `${howToSettle([call.status === "waiting"])} \`holdfast calls\` shows it.`

@@ -14,5 +14,5 @@ export type { RecordedCall, RecordedOutcome, RenderedResult, ResumeCall } from "
 export { resultValue } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
 export { appendPrompt, appendQueued, findPrompt, queuedWith } from "./prompts.ts";
-export { approvalReason, argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
+export { argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
 export { type Answer, type Question, RecordedTurns, type Turn } from "./turns.ts";

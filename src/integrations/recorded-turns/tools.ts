@@ -1,8 +1,8 @@
 /** A framework's tools as tools of the ledger. */
 
-import { DefiniteFailure, type ExecuteContext, type Tool } from "../../ledger/index.ts";
+import { DefiniteFailure, type ExecuteContext, type StandardSchema, type Tool } from "../../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
-import type { Json } from "../../model/json.ts";
+import { type Json, sameJson } from "../../model/json.ts";
 
 /**
  * Thrown by a durable tool: the ledger records that the call did not happen, and why. The framework reports
@@ -29,11 +29,6 @@ export function callContext(options: object | undefined): ExecuteContext {
   });
 }
 
-/** The reason why a person has to approve a call; null if none has to. */
-export function approvalReason(tool: string, isNeeded: boolean): string | null {
-  return isNeeded ? `${tool} needs approval: "retry" runs it, "failed" refuses it` : null;
-}
-
 /** Invalid JSON stays text: the framework reports it to the model, and the call is not run. */
 export function argsOf(written: string): Json {
   if (written.trim() === "") return {};
@@ -48,23 +43,28 @@ interface FrameworkTool {
   readonly name: string;
   readonly description: string;
   readonly declaration: Partial<Tool>;
-  /** The arguments as the framework parsed them, for `execute` and `verify`. */
+  /** The arguments as the model wrote them, and as the framework parsed them for `execute` and `verify`. */
+  readonly args: Json;
   readonly input: unknown;
+  /** Parses other arguments, which a person approved instead. */
+  readonly schema: StandardSchema<unknown, unknown>;
   /** A person has to approve the call, or the ledger has it: it is recorded even if it only reads. */
   readonly mustRecord: boolean;
   execute(input: unknown, context: ExecuteContext): unknown;
 }
 
 export function ledgerTool(tool: FrameworkTool): Tool {
-  const { name, description, declaration, input, mustRecord } = tool;
+  const { name, description, declaration, args, input, schema, mustRecord } = tool;
   const isRecordedRead = mustRecord && declaration.effect === "read";
+  const validate = (raw: unknown) =>
+    sameJson(raw as Json, args) ? { value: input } : schema["~standard"].validate(raw);
   return {
     ...declaration,
     ...(isRecordedRead && { dedupe: "call", idempotent: true }),
     name,
     description,
     effect: isRecordedRead ? "mutate" : (declaration.effect ?? "mutate"),
-    input: { "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) } },
+    input: { "~standard": { version: 1, vendor: "holdfast", validate } },
     execute: (args: unknown, context) => executeWithChild(tool, args, context),
   };
 }

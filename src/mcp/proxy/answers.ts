@@ -114,7 +114,7 @@ export function noteOn(call: Call | undefined, wasReplayed: boolean, wasJoined: 
   if (call.settledBy === "verify")
     return "Not run again. Its answer was lost, but it took effect: verified. This stands for the answer.";
   if (wasReplayed)
-    return `Not run again. This is the recorded answer of call ${call.id}, which ran at ${at}.`;
+    return `Not run again. This is the recorded answer of call ${call.callId}, which ran at ${at}.`;
   if (wasJoined) return "The same call was in flight. It ran once, and this is its answer.";
   return null;
 }

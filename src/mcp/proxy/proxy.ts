@@ -312,7 +312,7 @@ export class DurableProxy {
       keepAnswer: (id, answer) => this.kept.set(id, answer),
       answeredLate: (attempt, outcome) => this.background(recordLate(this.options.session, attempt, outcome)),
     });
-    const work = this.keep({ tool, args, id: callId }).finally(() => {
+    const work = this.keep({ tool, args, callId: callId }).finally(() => {
       this.running.delete(callId);
       this.forwardings.delete(callId);
     });
@@ -326,10 +326,10 @@ export class DurableProxy {
     if (!this.introduction.isDone || session.openCalls.length === 0) return;
     const look = async (): Promise<void> => {
       await session.refresh();
-      const left = session.openCalls.filter(({ id, status }) => {
+      const left = session.openCalls.filter(({ callId: id, status }) => {
         return id.startsWith("mcp_") && status !== "waiting" && !this.running.has(id);
       });
-      for (const { id, tool, args } of left) {
+      for (const { callId: id, tool, args } of left) {
         const rule = config.ruleFor(tool);
         // The call was issued as an effect, even if the configuration now says read.
         const asBegun = rule.effect === "read" ? { ...rule, effect: "mutate" as const } : rule;

@@ -6,6 +6,7 @@
  *        └────crash, throw, timeout──▶ unknown ──landed──▶ completed
  *                                        │──never, or same-key retry──▶ issued, attempt + 1
  *                                        │──undecidable──▶ waiting ──person──▶ completed, failed, unknown
+ *                                        │──needs approval──▶ waiting ──approve──▶ unknown, ──deny──▶ failed
  *                                        │                    └──its tool is there again──▶ unknown
  *                                        └──its own late answer──▶ completed
  *     (nothing) ──same key as an earlier call──▶ repeated
@@ -95,26 +96,29 @@ export interface NoTrace {
  * outcome is undecidable with `holdfast.calls.resolve`.
  */
 export interface Call {
-  readonly id: string;
+  readonly callId: string;
   readonly messageId: string | null;
   readonly tool: string;
   readonly effect: Effect;
-  readonly scope: DedupeScope;
-  readonly args: Json;
-  /** Calls with the same key are the same call. */
-  readonly key: string;
+  scope: DedupeScope;
+  /** The current arguments. */
+  args: Json;
+  /** The arguments as the model sent them, if a person changed them with the approval. */
+  asked: { readonly args: Json; readonly changedBy: string } | null;
+  /** Calls with the same key are the same call. Empty from an approval with other arguments to the issue. */
+  key: string;
   /** The idempotency key that the tool hands to the vendor. */
-  readonly vendorKey: string;
-  readonly failures: number;
+  vendorKey: string;
+  failures: number;
   status: CallStatus;
   attempt: number;
   /** When the current attempt was issued. */
   issuedAt: number;
   readonly firstIssuedAt: number;
   /** Since when the vendor may know the key, from an earlier call whose failure proved nothing. */
-  readonly keySince: number | null;
-  /** The position of its first `call.issued`. */
-  readonly seq: number;
+  keySince: number | null;
+  /** The position of the `call.issued` that set its key. */
+  seq: number;
   /** The token of the lease under which the current attempt was issued. */
   token: number;
   result: CallResult | null;
@@ -144,6 +148,8 @@ export interface Call {
   doubt: number | null;
   /** A person allowed one more attempt. */
   granted: boolean;
+  /** A person approved a call that had not run; after `until` the approval is void. */
+  approval: { readonly until: number | null } | null;
   /** Its sub-agent waits for a person's answer. */
   needsPerson: boolean;
   /** It waits for a person only because the program that settled it lacked its tool. */
@@ -268,6 +274,8 @@ export const waitingSchema = lazySchema(() =>
     why: text,
     /** It waits only because the program lacked its tool: a program that has it may decide. */
     lacks: z.literal("tool").optional(),
+    /** The approval is void: it expired, or its arguments were not accepted. The call needs another. */
+    again: z.literal(true).optional(),
   }),
 );
 export type WaitingData = DataOf<typeof waitingSchema>;
@@ -276,6 +284,19 @@ export const grantedSchema = lazySchema(() =>
   z.strictObject({ callId: knownCallId, person: text, why: text }),
 );
 export type GrantedData = DataOf<typeof grantedSchema>;
+
+/** A person lets a call run that has not run yet: perhaps with other arguments, perhaps not for ever. */
+export const approvedSchema = lazySchema(() =>
+  z.strictObject({
+    callId: knownCallId,
+    person: text,
+    why: text.optional(),
+    args: json.optional(),
+    /** The approval is void from this time on. */
+    until: z.number().optional(),
+  }),
+);
+export type ApprovedData = DataOf<typeof approvedSchema>;
 
 export const repeatedSchema = lazySchema(() =>
   z.strictObject({

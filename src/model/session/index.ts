@@ -42,6 +42,7 @@ export {
   toolCalls,
 } from "./message.ts";
 export {
+  changedNote,
   draftCheckpoint,
   draftCompleted,
   draftIssued,

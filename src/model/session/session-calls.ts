@@ -4,6 +4,7 @@ import { HoldfastError } from "../errors.ts";
 import type { Place } from "../stream/index.ts";
 import { releaseChild } from "./budget.ts";
 import type {
+  ApprovedData,
   Call,
   CallAct,
   CallError,
@@ -25,11 +26,13 @@ export function issueCall(state: SessionState, data: IssuedData, place: Place): 
   const earlier = state.calls.get(data.callId);
   if (earlier) {
     move(state, earlier, "issue");
+    if (earlier.key === "") rekey(state, earlier, data, place);
     earlier.attempt = data.attempt;
     earlier.issuedAt = place.at;
     earlier.token = data.token;
     earlier.verify = null;
     earlier.granted = false;
+    earlier.approval = null;
     earlier.lacksTool = false;
     earlier.needsPerson = false;
     earlier.lostAt = null;
@@ -39,6 +42,13 @@ export function issueCall(state: SessionState, data: IssuedData, place: Place): 
   }
   state.keys.set(data.key, data.callId);
   if (data.effect !== "read") state.latestEffect = data.callId;
+}
+
+/** A call whose arguments a person changed gets the key of the new ones. */
+function rekey(state: SessionState, call: Call, data: IssuedData, { seq }: Place): void {
+  const { scope, key, vendorKey, failures } = data;
+  Object.assign(call, { scope, key, vendorKey, failures, seq });
+  call.keySince = state.doubted.get(key)?.since ?? null;
 }
 
 export function completeCall(state: SessionState, data: CompletedData, place: Place): void {
@@ -56,8 +66,8 @@ export function failCall(state: SessionState, data: FailedData, place: Place): v
   else add(state, call, "fail");
   call.error = data.error as CallError;
   settle(state, call, data, place);
-  if (state.keys.get(call.key) === call.id) state.keys.delete(call.key);
-  if (!earlier) return;
+  if (state.keys.get(call.key) === call.callId) state.keys.delete(call.key);
+  if (!earlier || call.key === "") return;
   if (countsAsFailure(call, data)) {
     state.failures.set(call.key, Math.max(state.failures.get(call.key) ?? 0, call.failures) + 1);
     state.doubted.delete(call.key);
@@ -117,6 +127,10 @@ export function waitCall(state: SessionState, data: WaitingData): void {
   move(state, call, "wait");
   call.lacksTool = data.lacks === "tool";
   call.why = data.why;
+  if (!data.again) return;
+  call.granted = false;
+  call.approval = null;
+  call.by = null;
 }
 
 export function grantCall(state: SessionState, data: GrantedData): void {
@@ -127,6 +141,20 @@ export function grantCall(state: SessionState, data: GrantedData): void {
   call.doubt = null;
   call.by = data.person;
   call.why = data.why;
+}
+
+/** Other arguments free the call's key: nothing was done under it. The next issue sets a new one. */
+export function approveCall(state: SessionState, data: ApprovedData): void {
+  const { callId, person, why = "approved", args, until = null } = data;
+  grantCall(state, { callId, person, why });
+  const call = known(state, callId);
+  call.approval = { until };
+  if (args === undefined) return;
+  call.asked = { args: call.asked?.args ?? call.args, changedBy: person };
+  call.args = args;
+  if (state.keys.get(call.key) === callId) state.keys.delete(call.key);
+  call.key = "";
+  call.vendorKey = "";
 }
 
 export function repeatCall(state: SessionState, data: RepeatedData, place: Place): void {
@@ -148,12 +176,13 @@ export function repeatCall(state: SessionState, data: RepeatedData, place: Place
 
 function newCall(data: IssuedData, place: Place, keySince: number | null = null): Call {
   return {
-    id: data.callId,
+    callId: data.callId,
     messageId: data.messageId,
     tool: data.tool,
     effect: data.effect,
     scope: data.scope,
     args: data.args as Call["args"],
+    asked: null,
     key: data.key,
     vendorKey: data.vendorKey,
     failures: data.failures,
@@ -174,6 +203,7 @@ function newCall(data: IssuedData, place: Place, keySince: number | null = null)
     lostAt: null,
     doubt: null,
     granted: false,
+    approval: null,
     lacksTool: false,
     needsPerson: false,
     repeats: null,
@@ -198,7 +228,7 @@ function refusedCall(data: FailedData): IssuedData {
 }
 
 function settle(state: SessionState, call: Call, data: CompletedData | FailedData, place: Place): void {
-  state.budget = releaseChild(state.budget, call.id);
+  state.budget = releaseChild(state.budget, call.callId);
   call.settledBy = data.by;
   call.settledAt = place.at;
   call.by = data.person ?? null;
@@ -213,21 +243,21 @@ function known(state: SessionState, callId: string): Call {
 
 function add(state: SessionState, call: Call, act: CallAct): void {
   const next = CALL_TRANSITIONS.none[act];
-  if (!next) throw illegalCall(call.id, "none", act);
-  state.calls.set(call.id, call);
+  if (!next) throw illegalCall(call.callId, "none", act);
+  state.calls.set(call.callId, call);
   enter(state, call, next);
 }
 
 function move(state: SessionState, call: Call, act: CallAct): void {
   const next = CALL_TRANSITIONS[call.status][act];
-  if (!next) throw illegalCall(call.id, call.status, act);
+  if (!next) throw illegalCall(call.callId, call.status, act);
   enter(state, call, next);
 }
 
 function enter(state: SessionState, call: Call, status: Call["status"]): void {
   call.status = status;
-  if (isOpen(status)) state.openCalls.add(call.id);
-  else state.openCalls.delete(call.id);
+  if (isOpen(status)) state.openCalls.add(call.callId);
+  else state.openCalls.delete(call.callId);
 }
 
 export function illegalCall(callId: string, status: string, act: CallAct | "settle"): HoldfastError {

@@ -9,8 +9,9 @@ import type { DataOf, Draft, EventSchema, EventSpec, Place } from "../stream/ind
 import { checkedDraft, event, lazySchema } from "../stream/index.ts";
 import { isoTime } from "../time.ts";
 import { amountsSchema, changeBudget } from "./budget.ts";
-import type { CallResult, CompletedData, IssuedData } from "./call.ts";
+import type { Call, CallResult, CompletedData, IssuedData } from "./call.ts";
 import {
+  approvedSchema,
   completedSchema,
   failedSchema,
   grantedSchema,
@@ -23,6 +24,7 @@ import {
 import type { Block, JsonObject, Message, ToolResultBlock } from "./message.ts";
 import { blockSchema, checkMessage, fastCopyMessage, messageSchema, toolCalls } from "./message.ts";
 import {
+  approveCall,
   completeCall,
   failCall,
   grantCall,
@@ -69,7 +71,7 @@ const results = lazySchema(() =>
     id: text.min(1),
     createdAt: z.iso.datetime({ offset: true }),
     blocks: z.array(
-      z.union([z.strictObject({ call: text }), z.looseObject({ kind: z.literal("tool_result") })]),
+      z.union([z.strictObject({ callId: text }), z.looseObject({ kind: z.literal("tool_result") })]),
     ),
   }),
 );
@@ -116,11 +118,11 @@ export function draftMessage(value: unknown): Draft<"message", { readonly messag
 export function draftResults(
   id: string,
   createdAt: string,
-  blocks: readonly (Block | { readonly call: string })[],
+  blocks: readonly (Block | { readonly callId: string })[],
 ): Draft<"results"> {
   const data = { id, createdAt, blocks };
   // Other blocks come from integrations and are checked when they are appended.
-  for (const block of blocks) if (!("call" in block) || "kind" in block) return { type: "results", data };
+  for (const block of blocks) if ("kind" in block) return { type: "results", data };
   return checkedDraft("results", data, results);
 }
 
@@ -197,8 +199,7 @@ export const sessionEvents = {
   }),
   results: on(1, results, (state, { id, createdAt, blocks }) => {
     const resolved: unknown[] = [];
-    for (const block of blocks)
-      resolved.push("call" in block ? resultBlock(state, block.call as string) : block);
+    for (const block of blocks) resolved.push("kind" in block ? block : resultBlock(state, block.callId));
     addMessage(state, { id, role: "tool", createdAt, blocks: resolved as Block[] });
   }),
   "transcript.replaced": on(
@@ -275,6 +276,7 @@ export const sessionEvents = {
   "call.verified": on(1, verifiedSchema, verifyCall),
   "call.waiting": on(1, waitingSchema, waitCall),
   "call.granted": on(1, grantedSchema, grantCall),
+  "call.approved": on(1, approvedSchema, approveCall),
   "call.repeated": on(1, repeatedSchema, repeatCall),
 } as const;
 
@@ -358,7 +360,7 @@ function describe(state: SessionState, data: Described): void {
 function fork(state: SessionState, data: DataOf<typeof forked>, place: Place): void {
   for (const call of openCallsOf(state)) {
     const error = { message: `belongs to session ${data.session}` };
-    failCall(state, { callId: call.id, attempt: call.attempt, error, by: "fork" }, place);
+    failCall(state, { callId: call.callId, attempt: call.attempt, error, by: "fork" }, place);
   }
   state.forked = { session: data.session, version: data.version, seq: data.seq };
   state.effects = data.live ? "live" : "refused";
@@ -375,8 +377,10 @@ export function resultBlock(state: SessionState, callId: string): ToolResultBloc
   const call = state.calls.get(callId);
   if (!call) return { kind: "tool_result", callId, content: "no record of this call", isError: true };
   if (call.error) return { kind: "tool_result", callId, content: call.error.message, isError: true };
-  const content = resultText(call.result);
-  if (!call.repeats) return { kind: "tool_result", callId, content };
+  const changed = changedNote(call);
+  const content = `${changed === null ? "" : `${changed} `}${resultText(call.result)}`;
+  if (!call.repeats)
+    return { kind: "tool_result", callId, content, ...(changed !== null && { meta: { changed } }) };
   const since = isoTime(call.settledAt ?? 0);
   return {
     kind: "tool_result",
@@ -384,6 +388,11 @@ export function resultBlock(state: SessionState, callId: string): ToolResultBloc
     content: `[not run again: this repeats call ${call.repeats.callId}, done ${since}] ${content}`,
     meta: { repeats: call.repeats.callId, since },
   };
+}
+
+/** Tells the model that its call ran with other arguments than it sent. */
+export function changedNote({ asked, args }: Call): string | null {
+  return asked ? `[${asked.changedBy} changed the arguments to ${JSON.stringify(args)}]` : null;
 }
 
 function resultText(result: CallResult | null): string {

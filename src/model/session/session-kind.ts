@@ -20,7 +20,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 6,
+  foldVersion: 7,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,
@@ -69,6 +69,7 @@ const CALL_ACTS = {
   "call.verified": "verify",
   "call.waiting": "wait",
   "call.granted": "grant",
+  "call.approved": "grant",
   "call.repeated": "repeat",
 } as const satisfies {
   [Type in SessionDraft["type"] as Type extends `call.${string}` ? Type : never]: CallAct;
@@ -181,9 +182,10 @@ class FacetPreview {
     this.applyKeys(draft, before, index);
     this.open += Number(isOpen(status)) - Number(before !== "none" && isOpen(before));
     if (before !== "none") {
+      const rekeyed = draft.type === "call.issued" && this.state.calls.get(id)?.key === "";
       this.putItem(
         isOpen(status)
-          ? { kind: "call", id, status, doneAt: null }
+          ? { kind: "call", id, status, doneAt: null, ...(rekeyed && { key: draft.data.vendorKey, seq }) }
           : { kind: "call", id, status, doneAt: at, endSeq: seq },
       );
       return;
@@ -197,16 +199,19 @@ class FacetPreview {
   }
 
   /**
-   * The first issue claims a global key, and a failure releases it. Each definite failure claims a mark, so
-   * that every session hands the vendor a key that it has not rejected yet. The first failure that proves
-   * nothing also claims a mark, after which failures no longer count.
+   * The first issue claims a global key; a failure, or an approval with other arguments, releases it. Each
+   * definite failure claims a mark, so that every session hands the vendor a key that it has not rejected
+   * yet. The first failure that proves nothing also claims a mark, after which failures no longer count.
    */
   private applyKeys(draft: CallDraft, before: CallStatus | "none", event: number): void {
-    if (draft.type === "call.issued" && before === "none" && draft.data.scope === "global") {
+    const call = this.state.calls.get(draft.data.callId);
+    const isFirst = before === "none" || call?.key === "";
+    if (draft.type === "call.issued" && isFirst && draft.data.scope === "global") {
       this.claims.push({ key: draft.data.key, event });
     }
-    const call = this.state.calls.get(draft.data.callId);
-    if (draft.type !== "call.failed" || call?.scope !== "global") return;
+    if (call?.scope !== "global" || call.key === "") return;
+    if (draft.type === "call.approved" && draft.data.args !== undefined) this.releases.push(call.key);
+    if (draft.type !== "call.failed") return;
     this.releases.push(call.key);
     if (countsAsFailure(call, draft.data)) {
       const failures = Math.max(call.failures, draft.data.failures ?? 0);

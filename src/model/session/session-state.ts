@@ -198,7 +198,7 @@ export function decodeSession(json: Json): SessionState {
     callSlots: new IdSet(stored.callSlots),
     unfinished: new Set(stored.unfinished),
     checkpoints: decodeCheckpoints(stored.checkpoints),
-    calls: new Map(stored.calls.map((call) => [call.id, call])),
+    calls: new Map(stored.calls.map((call) => [call.callId, call])),
     openCalls: new Set(stored.openCalls),
     keys: new Map(stored.keys),
     failures: new Map(stored.failures),

@@ -50,27 +50,27 @@ async function start(): Promise<string> {
 const ann = ["--by", "ann", "--why", "I know them"];
 const run = (...words: string[]): Promise<Ran> => runInside(line.project, words);
 
-test("an unapproved call cannot have landed, runs after retry, and fails after failed", async () => {
+test("an unapproved call cannot have landed, runs once approved, and fails once denied", async () => {
   const openCalls = { code: "SESSION_HAS_OPEN_CALLS" };
   await expect(start()).rejects.toMatchObject(openCalls);
   const page = (await run("calls")).out;
   expect(page).toMatch(/^ {2}refund needs approval/m);
   expect(page).not.toContain("it threw");
-  expect(page).toMatch(/let it run: +holdfast resolve a1 retry\n.*refuse it: +holdfast resolve a1 failed\n/);
+  expect(page).toMatch(/let it run: +holdfast approve a1\n.*refuse it: +holdfast deny a1\n/);
   const before = (await run("session", "show", "refunds", "--json")).out;
 
   const landed = await run("resolve", "a1", "landed", "--result", '"done"', ...ann);
   expect(landed.code).not.toBe(0);
   expect(landed.err).toContain("call a1 of session refunds has not been run");
-  expect(landed.err).toMatch(/retry.*failed/);
+  expect(landed.err).toMatch(/holdfast approve a1.*holdfast deny a1/);
   const holdfast = await open(join(line.project, ".holdfast"));
   const said = { outcome: "landed", by: "ann", why: "no" } as const;
   await expect(holdfast.calls.resolve("a1", said)).rejects.toMatchObject({ code: "CALL_TRANSITION" });
   await holdfast.close();
   expect((await run("session", "show", "refunds", "--json")).out).toBe(before);
 
-  expect((await run("resolve", "a1", "retry", ...ann)).code).toBe(0);
-  expect((await run("resolve", "b2", "failed", ...ann)).code).toBe(0);
+  expect((await run("approve", "a1", ...ann)).code).toBe(0);
+  expect((await run("deny", "b2", ...ann)).code).toBe(0);
   await expect(start()).rejects.toMatchObject(openCalls);
   expect(refunded).toEqual(["a1"]);
 

@@ -29,7 +29,7 @@ test("the key of an unapproved call is computed from the parsed input", async ()
     );
   const asks = (id: string, order: string) => answer([toolCall(id, "charge", { order })]);
   await expect(pay(scripted(asks("c1", "A")))).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
-  await holdfast.calls.resolve("c1", { outcome: "retry", by: "ann", why: "fine" });
+  await holdfast.calls.approve("c1", { by: "ann", why: "fine" });
   expect((await pay(scripted(asks("c2", "a"), says("done")))).text).toBe("done");
   expect(charged).toEqual(["A"]);
 });

@@ -98,7 +98,7 @@ test("a finished call asks for no approval, so a failing approval check cannot f
       });
     const call = answer([toolCall(effect, "charge", { order: effect })]);
     await expect(run(() => true, call)).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
-    await holdfast.calls.resolve(effect, { outcome: "retry", by: "ann", why: "fine" });
+    await holdfast.calls.approve(effect, { by: "ann", why: "fine" });
     await expect(run(() => true, new Error("down"))).rejects.toThrow("down");
     const down = () => {
       throw new Error("the limits service is down");

@@ -337,8 +337,8 @@ test("a call waits for approval, runs once if approved, and not if refused", asy
     "c-a waiting",
     "c-b waiting",
   ]);
-  await holdfast.calls.resolve("c-a", { outcome: "retry", by: "ann", why: "fine" });
-  await holdfast.calls.resolve("c-b", { outcome: "failed", by: "ann", why: "too much" });
+  await holdfast.calls.approve("c-a", { by: "ann" });
+  await holdfast.calls.deny("c-b", { by: "ann", why: "too much" });
   const model = scripted(says("one of two"));
   expect((await pay(model)).text).toBe("one of two");
   expect(log).toEqual(["charge free", "charge a"]);

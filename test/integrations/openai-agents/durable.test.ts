@@ -195,7 +195,7 @@ describe("tools", () => {
     expect(await refusalOf(first)).toBe("SESSION_HAS_OPEN_CALLS");
     const [call] = session.openCalls;
     expect(call).toMatchObject({ tool: "charge", status: "waiting" });
-    await holdfast.calls.resolve(call?.id ?? "", {
+    await holdfast.calls.resolve(call?.callId ?? "", {
       outcome: "landed",
       result: { charged: "4711" },
       by: "me",
@@ -248,9 +248,9 @@ describe("tools", () => {
 
 describe("approval", () => {
   test.each([
-    ["retry", ["4711"]],
-    ["failed", []],
-  ] as const)("in the queue: %s", async (outcome, charged) => {
+    ["approve", ["4711"]],
+    ["deny", []],
+  ] as const)("in the queue: %s", async (answer, charged) => {
     const model = payingModel();
     const d = durable(session);
     const asking = (of: Durable) => [chargeTool(of, { needsApproval: true })];
@@ -258,7 +258,7 @@ describe("approval", () => {
     expect(await refusalOf(first)).toBe("SESSION_HAS_OPEN_CALLS");
     expect(world).toEqual([]);
     const [call] = session.openCalls;
-    await holdfast.calls.resolve(call?.id ?? "", { outcome, by: "me", why: "because" });
+    await holdfast.calls[answer](call?.callId ?? "", { by: "me", why: "because" });
     const again = await startedAgain();
     const result = await run(shop(again, model, asking(again)), await again.input("Pay"), {
       session: again.session,

@@ -19,7 +19,7 @@ async function hintFor(...ids: ("waits" | "runs")[]): Promise<string> {
     });
   const tool = counting({ effects: [] }, "pay", { execute });
   const calls = ids.map((callId) =>
-    turns.call({ tool, callId, args: { callId }, ...(callId === "waits" && { approval: "may it?" }) }),
+    turns.call({ tool, callId, args: { callId }, ...(callId === "waits" && { needsApproval: true }) }),
   );
   await Promise.all(calls.filter((_, index) => ids[index] === "waits"));
   await vi.waitFor(() => expect(turns.session.openCalls).toHaveLength(ids.length));

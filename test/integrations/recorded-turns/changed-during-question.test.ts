@@ -20,9 +20,9 @@ test("a call that a person has just approved runs, and is not queued again", asy
   const holdfast = new Holdfast(new Journal({ store: openMemory() }));
   const turns = await asked(holdfast, "c1");
   const pay = counting(world, "pay");
-  const call = { tool: pay, callId: "c1", args: {}, approval: "may it?" };
+  const call = { tool: pay, callId: "c1", args: {}, needsApproval: true };
   expect(await turns.call(call)).toMatchObject({ status: "waiting" });
-  await holdfast.calls.resolve("c1", { outcome: "retry", by: "ada", why: "yes" });
+  await holdfast.calls.approve("c1", { by: "ada", why: "yes" });
   expect(await turns.call(call)).toMatchObject({ status: "completed" });
   expect(world.effects).toHaveLength(1);
 });

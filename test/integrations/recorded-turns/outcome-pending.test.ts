@@ -21,7 +21,7 @@ test("the hint depends on the call: waiting for a person, running, or never star
       answer = () => resolve("paid");
     });
   const pay = counting({ effects: [] }, "pay", { execute });
-  const waits = await turns.call({ tool: pay, callId: "waits", args: { n: 1 }, approval: "may it?" });
+  const waits = await turns.call({ tool: pay, callId: "waits", args: { n: 1 }, needsApproval: true });
   const running = turns.call({ tool: pay, callId: "runs", args: { n: 2 } });
   await vi.waitFor(() => expect(session.openCalls).toHaveLength(2));
   const hintOf = (callId: string) => outcomePending(session, callId, "pay", "no answer").hint;

@@ -144,7 +144,7 @@ test("a call that needs approval does not run for another request until it is ap
   await at.allow("c-a");
   await expect(request(at, "b", asks)).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
   expect(at.log).toEqual(["charge A", "charge A"]);
-  expect((await at.calls()).map(({ id, status }) => `${id} ${status}`)).toEqual([
+  expect((await at.calls()).map(({ callId: id, status }) => `${id} ${status}`)).toEqual([
     "c-a completed",
     "c-b waiting",
   ]);

@@ -39,12 +39,12 @@ export async function fill(store: Store): Promise<void> {
   const alpha = await holdfast.session("alpha", { title: "Alpha \u0000 and \ud800", goal: "checkout" });
   await alpha.append({ id: "m1", role: "user", text: "Pay order 1" }, { checkpoint: "begun" });
   await alpha.append({ role: "user", blocks: [{ kind: "file", artifact: hash, mediaType: "image/png" }] });
-  await alpha.call({ id: "c1", tool: charge, args: { order: "1" } });
-  await alpha.call({ id: "c2", tool: opaque, args: {} });
+  await alpha.call({ callId: "c1", tool: charge, args: { order: "1" } });
+  await alpha.call({ callId: "c2", tool: opaque, args: {} });
   await alpha.fork("beta", { version: 1 });
   await alpha.close();
   const removed = await holdfast.session("removed");
-  await removed.call({ id: "c1", tool: charge, args: { order: "2" } });
+  await removed.call({ callId: "c1", tool: charge, args: { order: "2" } });
   await removed.close();
   await holdfast.sessions.erase("removed");
   const parent = await holdfast.session("parent");

@@ -72,9 +72,9 @@ describe.each(ring)("$name", ({ from, to }) => {
     await moveStore(source.store, target.store);
     const holdfast = await open(undefined, { store: target.store });
     const session = await holdfast.session("later");
-    const again = await session.call({ id: "x1", tool: charge, args: { order: "1" } });
+    const again = await session.call({ callId: "x1", tool: charge, args: { order: "1" } });
     expect(again).toMatchObject({ status: "completed", replayed: true });
-    expect(await session.call({ id: "x2", tool: charge, args: { order: "2" } })).toMatchObject({
+    expect(await session.call({ callId: "x2", tool: charge, args: { order: "2" } })).toMatchObject({
       status: "failed",
     });
     expect(world).toEqual(["1", "2"]);

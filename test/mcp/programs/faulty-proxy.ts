@@ -5,7 +5,7 @@ import { type RunCall, runProxy } from "../../../src/mcp/index.ts";
 const forwardFirst =
   (keep: RunCall): RunCall =>
   async (direct) => {
-    const context = { callId: direct.id ?? "", key: "", session: "", token: 0, attempt: 1 };
+    const context = { callId: direct.callId ?? "", key: "", session: "", token: 0, attempt: 1 };
     const signal = new AbortController().signal;
     const child = () => Promise.reject(new Error("none"));
     const value = await direct.tool.execute(direct.args as never, { ...context, signal, child });

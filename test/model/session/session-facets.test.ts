@@ -107,7 +107,9 @@ test("facets and items of any writes agree with the folded state", () => {
         expect(budget === undefined || budget === null ? 0 : JSON.parse(String(budget)).usd.spent).toBe(
           spent,
         );
-        expect(statuses).toEqual(new Map([...state.calls.values()].map((call) => [call.id, call.status])));
+        expect(statuses).toEqual(
+          new Map([...state.calls.values()].map((call) => [call.callId, call.status])),
+        );
       }
     }),
     { numRuns: 500 },

@@ -59,7 +59,7 @@ const MAKINGS: Readonly<Record<keyof typeof sessionKind.events, Making>> = {
     id: newId(),
     createdAt: "2026-07-28T10:00:00Z",
     blocks: [
-      { call: `call-${choice.call}` },
+      { callId: `call-${choice.call}` },
       { kind: "tool_result", callId: `call-${choice.call}`, content: choice.text },
     ],
   }),
@@ -98,6 +98,12 @@ const MAKINGS: Readonly<Record<keyof typeof sessionKind.events, Making>> = {
   "call.lost": (_, choice) => ({ ...callOf(choice), why: choice.text }),
   "call.verified": (_, choice) => ({ ...callOf(choice), answer: choice.number < 5 ? "notYet" : "error" }),
   "call.waiting": (_, { call, text }) => ({ callId: `call-${call}`, why: text }),
+  "call.approved": (_, { call, text, number }) => ({
+    callId: `call-${call}`,
+    person: "someone",
+    why: text,
+    ...(number > 5 && { args: { changed: text }, until: number }),
+  }),
   "call.granted": (_, { call, text }) => ({ callId: `call-${call}`, person: "someone", why: text }),
   "call.repeated": (_, choice) => {
     const { messageId, tool, effect, args, key } = issued(choice);
@@ -168,9 +174,19 @@ const EDIT: Edit = {
 const EVERY_TYPE: readonly Choice[] = [
   ...TYPES.filter((type) => !type.startsWith("call.") && type !== "transcript.replaced"),
   "transcript.replaced" as const,
-  ...(["issued", "lost", "verified", "waiting", "granted", "completed", "repeated"] as const).map(
-    (act) => `call.${act}` as const,
-  ),
+  ...(
+    [
+      "issued",
+      "lost",
+      "verified",
+      "waiting",
+      "approved",
+      "waiting",
+      "granted",
+      "completed",
+      "repeated",
+    ] as const
+  ).map((act) => `call.${act}` as const),
 ].map((type) => ({
   pick: TYPES.indexOf(type),
   call: 0,

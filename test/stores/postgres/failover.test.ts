@@ -107,7 +107,7 @@ describe("a synchronous standby", { timeout: LIMIT_MS }, () => {
       const orders: string[] = [];
       for (let count = 0; !isDone; count++) {
         const order = `${name}${count}`;
-        const outcome = await session.call({ id: `c${count}`, tool: charge, args: { order } });
+        const outcome = await session.call({ callId: `c${count}`, tool: charge, args: { order } });
         expect(outcome).toMatchObject({ status: "completed", replayed: false });
         orders.push(order);
       }
@@ -219,7 +219,7 @@ describe("an asynchronous standby that lost acknowledged writes", { timeout: LIM
         effects += 1;
       },
     });
-    await expect(session.call({ id: "c1", tool: act, args: {} })).rejects.toMatchObject(replaced);
+    await expect(session.call({ callId: "c1", tool: act, args: {} })).rejects.toMatchObject(replaced);
     expect(effects).toBe(0);
     await expect(headSeq(store, "session/a")).rejects.toMatchObject(replaced);
     await expect(append(store, write("session/a", 2, [3]))).rejects.toMatchObject(replaced);

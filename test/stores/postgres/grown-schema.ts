@@ -44,7 +44,7 @@ export async function grow(
     Math.ceil(turnBytes / 140),
   );
   // A call that waits for a person in every session, so that lists of open calls are long.
-  await session.call({ id: "c1", tool: fax, args: {} });
+  await session.call({ callId: "c1", tool: fax, args: {} });
   const { log } = sessionCore(session).own;
   for (let turn = 0; log.head.seq < events - 4; turn++) {
     await session.append({ role: "user", text });

@@ -28,7 +28,7 @@ await goal.startSession({ session: id });
 const claim = await goal.claim(HOLDFAST_TASK, { session: id });
 await claim.progress("faxing");
 const session = await holdfast.session("faxes", { goal: goal.id });
-const { status } = await session.call({ id: "f1", tool: fax, args: {} });
+const { status } = await session.call({ callId: "f1", tool: fax, args: {} });
 await session.close();
 if (status === "completed") await claim.submit({ summary: "sent" });
 else await claim.release(`the fax is ${status}`);

@@ -13,7 +13,7 @@ await goal.startSession({ session: id });
 const claim = await goal.claim(HOLDFAST_TASK, { session: id });
 await claim.progress(`charging for ${HOLDFAST_TASK}`);
 const session = await holdfast.session(id, { goal: goal.id });
-await session.call({ id: "pay", tool: chargeIn(world), args: { order: HOLDFAST_TASK } });
+await session.call({ callId: "pay", tool: chargeIn(world), args: { order: HOLDFAST_TASK } });
 await claim.submit({ summary: "paid" });
 await goal.endSession({ session: id });
 await goal.close();
