@@ -157,7 +157,7 @@ test("of many removed sessions some are named and the rest are counted", () => {
 
 test("the log of a session notes a result that JSON could not hold", async () => {
   const { data } = JSON.parse(await say("session", "show", "three", "--json"));
-  const note = data.calls.find(({ call }: { call: string }) => call === "n1").why;
+  const note = data.calls.find(({ callId }: { callId: string }) => callId === "n1").why;
   expect(note).toBeTruthy();
   expect(await say("session", "log", "three")).toContain(note.slice(0, 60));
 });
