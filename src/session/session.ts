@@ -15,8 +15,15 @@ import type {
   SessionDiff,
   SessionStatus,
 } from "../model/session/index.ts";
-import { checkMessage, compareTranscripts, reactivate, toolCalls } from "../model/session/index.ts";
+import {
+  amountsSince,
+  checkMessage,
+  compareTranscripts,
+  reactivate,
+  toolCalls,
+} from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
+import { mustBeAmounts } from "./budget.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import type { MessageInput } from "./messages.ts";
 import { startRun } from "./run.ts";
@@ -206,6 +213,9 @@ export class Session {
    * Saves a whole transcript, plan and spending as a new version, as checkpointers of other frameworks do.
    * Stores only the difference. Returns the version's number.
    *
+   * `spent` is the running total of the session: saves of 1, 2 and 3 end at 3, and a repeated save counts
+   * once. A total below what is recorded changes nothing: money that was spent stays spent.
+   *
    * @example
    * const version = await session.save({ messages, plan, spent: { usd: 0.12 }, label: "after research" });
    */
@@ -216,6 +226,7 @@ export class Session {
     readonly label?: string;
   }): Promise<number> {
     const messages = this.checkMessages(content.messages);
+    if (content.spent) mustBeAmounts("spent", content.spent);
     return this.core.write((state) => {
       const change = compareTranscripts(state.messages, messages);
       const events: Draft[] = [];
@@ -224,7 +235,8 @@ export class Session {
       else if (change.kind === "replaced")
         events.push({ type: "transcript.replaced", data: { segments: change.segments } });
       if (content.plan !== undefined) events.push({ type: "plan.set", data: { plan: content.plan } });
-      if (content.spent) events.push({ type: "budget.spent", data: { amounts: content.spent } });
+      const amounts = amountsSince(state.budget.spent, content.spent ?? {});
+      if (Object.keys(amounts).length > 0) events.push({ type: "budget.spent", data: { amounts } });
       events.push(checkpointDraft(state, content.label ?? true));
       return { events: reactivate(state, events), result: state.version + 1 };
     });

@@ -70,6 +70,17 @@ describe.each(Object.entries(PLACES))("saving a whole transcript on %s", (_, mak
     expect((await again.sessions.at("s", 1)).messages).toEqual(old);
   });
 
+  test("takes the running total that was spent: a repeated or smaller total counts nothing", async () => {
+    const session = await holdfast.session("s");
+    for (const usd of [0.1, 0.3, 0.3, 0.2, 0.7]) await session.save({ messages: [], spent: { usd } });
+    expect(session.budget.spent).toEqual({ usd: 0.7 });
+    await session.save({ messages: [], spent: { usd: 0.7, turns: 2 } });
+    expect((await holdfast.sessions.get("s")).budget.spent).toEqual({ usd: 0.7, turns: 2 });
+    const wrong = session.save({ messages: [], spent: { usd: Number.NaN } });
+    await expect(wrong).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    expect(session.version).toBe(6);
+  });
+
   test("a rejected transcript changes nothing", async () => {
     const session = await holdfast.session("s");
     await session.save({ messages: [message("m", "a")] });

@@ -47,6 +47,16 @@ export function addAmounts(left: Amounts, right: Amounts): Amounts {
   return sum;
 }
 
+/** The amounts that lead from the recorded total to `total`. A unit whose total did not grow is left out. */
+export function amountsSince(recorded: Amounts, total: Amounts): Amounts {
+  const grown: { [Unit in BudgetUnit]?: number } = {};
+  for (const unit of BUDGET_UNITS) {
+    const more = roundNano((total[unit] ?? 0) - (recorded[unit] ?? 0));
+    if (more > 0) grown[unit] = more;
+  }
+  return grown;
+}
+
 /** Rounds to nine decimals, because sums of small prices drift. The result stays finite. */
 function roundNano(value: number): number {
   const rounded = Math.round(value * 1e9) / 1e9;

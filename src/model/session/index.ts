@@ -3,6 +3,7 @@
 export type { Amounts, Budget, Price, PriceTable } from "./budget.ts";
 export {
   addAmounts,
+  amountsSince,
   BUDGET_UNITS,
   childReservation,
   countableAmounts,
