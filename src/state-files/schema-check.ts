@@ -42,7 +42,8 @@ const compiled = new Map<JsonSchema, SchemaCheck>();
 
 function load(): Promise<Ajv2020> {
   loaded ??= import("ajv/dist/2020.js").then(
-    ({ Ajv2020: Validator }) => new Validator({ strict: true, strictRequired: false, allowUnionTypes: true }),
+    ({ Ajv2020: Validator }) =>
+      new Validator({ strict: true, strictRequired: false, allowUnionTypes: true, verbose: true }),
   );
   return loaded;
 }
@@ -52,31 +53,82 @@ export async function checkOf(schema: JsonSchema, part = ""): Promise<SchemaChec
   const id = String(schema["$id"] ?? "");
   if (part !== "" && id !== "") {
     if (!ajv.getSchema(id)) ajv.addSchema(schema);
-    return wordedCheck(ajv.getSchema(id + part) as ValidateFunction);
+    return wordedCheck(ajv.getSchema(id + part) as ValidateFunction, { ajv, schema });
   }
   const known = compiled.get(schema);
   if (known) return known;
-  const check = wordedCheck((id !== "" && (ajv.getSchema(id) as ValidateFunction)) || ajv.compile(schema));
+  const validate = (id !== "" && (ajv.getSchema(id) as ValidateFunction)) || ajv.compile(schema);
+  const check = wordedCheck(validate, { ajv, schema });
   compiled.set(schema, check);
   return check;
 }
 
-function wordedCheck(validate: ValidateFunction): SchemaCheck {
+function wordedCheck(validate: ValidateFunction, root: SchemaRoot): SchemaCheck {
   return (value) => {
     if (validate(value)) return null;
-    return problemOf(validate.errors ?? [], value);
+    return problemOf(validate.errors ?? [], value, root);
   };
 }
 
-/** Picks the deepest error. "The task is not of the other kind" only counts when there is no other error. */
-function problemOf(errors: readonly ErrorObject[], value: unknown): SchemaProblem {
-  const isOtherKind = ({ keyword, instancePath }: ErrorObject): boolean =>
-    keyword === "const" && instancePath.endsWith("/kind");
+/** Picks the deepest error. A `oneOf` counts only by the branch whose constants the value has. */
+function problemOf(errors: readonly ErrorObject[], value: unknown, root: SchemaRoot): SchemaProblem {
+  for (const error of errors) {
+    const problem = error.keyword === "oneOf" ? problemOfBranch(error, root) : null;
+    if (problem) return problem;
+  }
   const leaves = errors.filter(({ keyword }) => keyword !== "oneOf" && keyword !== "anyOf");
-  const meant = leaves.filter((error) => !isOtherKind(error));
-  const [best = errors[0]] = (meant.length > 0 ? meant : leaves).sort((a, b) => depth(b) - depth(a));
+  const [best = errors[0]] = leaves.sort((a, b) => depth(b) - depth(a));
   if (!best) return { path: "$", rule: "does not fit the schema" };
   return { path: jsonPath(best.instancePath), rule: ruleOf(best, value) };
+}
+
+/**
+ * A review task without its checklist lacks that, whatever a build task would need. Null: the branches have
+ * no constant in common, such as `kind`, by which to tell which one is meant.
+ */
+function problemOfBranch(
+  { schema, data, instancePath }: ErrorObject,
+  root: SchemaRoot,
+): SchemaProblem | null {
+  const branches = (schema as JsonSchema[]).map((each) => resolved(each, root.schema));
+  const [tag] = Object.keys(constantsOf(branches[0])).filter((name) =>
+    branches.every((each) => name in constantsOf(each)),
+  );
+  if (tag === undefined || !isObject(data)) return null;
+  const path = jsonPath(instancePath);
+  const said = data[tag];
+  if (said === undefined) return { path, rule: `lacks ${quoteValue(tag)}` };
+  const allowed = branches.map((each) => constantsOf(each)[tag]);
+  const branch = branches[allowed.indexOf(said)];
+  if (!branch)
+    return { path: `${path}.${tag}`, rule: `is ${quoteValue(said)}, must be one of ${allowed.join(", ")}` };
+  const problem = wordedCheck(branchCheck(branch, root), root)(data);
+  return problem && { path: path + problem.path.slice(1), rule: problem.rule };
+}
+
+interface SchemaRoot {
+  readonly ajv: Ajv2020;
+  readonly schema: JsonSchema;
+}
+
+const branchChecks = new WeakMap<JsonSchema, ValidateFunction>();
+
+function branchCheck(branch: JsonSchema, { ajv, schema }: SchemaRoot): ValidateFunction {
+  const check = branchChecks.get(branch) ?? ajv.compile({ $defs: schema["$defs"] ?? {}, ...branch });
+  branchChecks.set(branch, check);
+  return check;
+}
+
+function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
+  const { $ref: pointer } = schema;
+  return typeof pointer === "string" && pointer.startsWith("#/$defs/") ? definition(root, pointer) : schema;
+}
+
+function constantsOf(schema: JsonSchema | undefined): Record<string, unknown> {
+  const properties = Object.entries((schema?.["properties"] ?? {}) as Record<string, JsonSchema>);
+  return Object.fromEntries(
+    properties.flatMap(([name, each]) => ("const" in each ? [[name, each["const"]]] : [])),
+  );
 }
 
 const depth = ({ instancePath }: ErrorObject): number => instancePath.split("/").length;

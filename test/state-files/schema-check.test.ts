@@ -4,7 +4,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { SCHEMAS } from "../../src/projections/index.ts";
-import { fitOf, type JsonSchema, problemIn } from "../../src/state-files/index.ts";
+import { fitOf, type JsonSchema, problemIn, StateManager } from "../../src/state-files/index.ts";
 
 /** The pair only points at the other two, and nothing of ours is checked against it. */
 const CHECKED = Object.values(SCHEMAS).filter(({ $id }) => !String($id).includes("state_pair"));
@@ -133,4 +133,48 @@ test("an unknown keyword throws", () => {
   expect(() => fitOf({ not: { format: "date" } })).toThrow("format");
   expect(() => fitOf({ $ref: "#/$defs/missing" })).toThrow("missing");
   expect(() => fitOf({ enum: [{}] })).toThrow("objects");
+});
+
+const BOARD = SCHEMAS["task_board.schema.json"] as JsonSchema;
+const OWN: JsonSchema = {
+  type: "object",
+  properties: {
+    tasks: {
+      type: "array",
+      items: {
+        oneOf: [
+          { type: "object", required: ["kind", "files"], properties: { kind: { const: "build" } } },
+          { type: "object", required: ["kind", "reviewer"], properties: { kind: { const: "review" } } },
+        ],
+      },
+    },
+  },
+};
+
+test.each<[string, object, string, string]>([
+  ["a review without its reviewer", { kind: "review" }, "$.tasks[0]", 'lacks "reviewer"'],
+  ["a build without its files", { kind: "build" }, "$.tasks[0]", 'lacks "files"'],
+  ["an unknown kind", { kind: "deploy" }, "$.tasks[0].kind", 'is "deploy", must be one of build, review'],
+  ["no kind", {}, "$.tasks[0]", 'lacks "kind"'],
+])("the error of a oneOf names the branch whose kind matched: %s", async (_, task, path, rule) => {
+  const manager = StateManager.onFile("board.json", {
+    schema: OWN,
+    initial: { schema_version: 1, tasks: [] as object[] },
+  });
+  await expect(manager.update((state) => ({ ...state, tasks: [task] }))).rejects.toMatchObject({
+    data: { path, rule },
+  });
+});
+
+test("a review task of the board lacks its own fields, not those of a build task", async () => {
+  const review = (BOARD["$defs"] as Record<string, JsonSchema>)["reviewTask"] as JsonSchema;
+  const task = { kind: "review", acceptance: [], id: "T-001" };
+  expect(await problemIn(task, BOARD, "#/$defs/task")).toEqual({
+    path: "$",
+    rule: expect.stringMatching(/^(?:lacks "(?!acceptance)|may not have "acceptance")/),
+  });
+  const full = Object.fromEntries((review["required"] as string[]).map((name) => [name, []]));
+  const { checklist: _left, ...rest } = { ...full, kind: "review", checklist: [] };
+  const problem = await problemIn(rest, BOARD, "#/$defs/task");
+  expect(problem).toEqual({ path: "$", rule: 'lacks "checklist"' });
 });
