@@ -1,7 +1,7 @@
 /** The composition root: makes a `Holdfast` from a store. `open-store.ts` makes a store from an address. */
 
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join, resolve, sep } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
 import type { HoldfastConfig } from "./config/index.ts";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
@@ -90,6 +90,7 @@ export async function open(address?: string | HoldfastConfig, options: OpenOptio
   const store = options.store ?? (await openStore(chosen, { readOnly }));
   const namespace = options.namespace ?? (HOLDFAST_NAMESPACE || config.namespace);
   const codecs = options.codecs ?? config.codecs;
+  const isNamed = typeof address === "string" || options.store !== undefined || Boolean(HOLDFAST_STORE);
   return new Holdfast(
     new Journal({
       ...options,
@@ -97,6 +98,7 @@ export async function open(address?: string | HoldfastConfig, options: OpenOptio
       ...(codecs !== undefined && { codecs }),
       store: readOnly ? new ReadOnlyStore(store) : store,
     }),
+    isNamed,
   );
 }
 
@@ -198,9 +200,12 @@ export class Holdfast {
   /** Sessions being opened. `close` ends their wait, and then closes those that got a lease anyway. */
   private readonly sessionsOpening = new Set<Promise<unknown>>();
   private readonly closing = new AbortController();
+  private readonly isNamed: boolean;
 
-  constructor(journal: Journal) {
+  /** `isNamed`: the caller chose the store, so it need not be the one of the project around it. */
+  constructor(journal: Journal, isNamed = true) {
     this.journal = journal;
+    this.isNamed = isNamed;
     this.sessions = new Sessions(journal, SESSION_COMPANIONS);
     this.calls = new OpenCalls(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
@@ -235,14 +240,16 @@ export class Holdfast {
   /**
    * Opens a goal, or creates it if `statement` is given. Any number of programs may have it open; each claims
    * the tasks that it works on. Events that git brought into `.planning/events/` below `root` are merged
-   * first, so that a fresh clone has the goal.
+   * first, so that a fresh clone has the goal. Without `root`, that is the project's folder for the project's
+   * own store, and none for a store that the caller named: `open("memory:")` begins empty.
    *
    * @example
    * const goal = await holdfast.goal("checkout", { statement: "Customers can pay by card" });
    */
   async goal(id: string, options: OpenGoalOptions = {}): Promise<Goal> {
-    const folder = resolve(options.root ?? ".", ".planning");
-    if (existsSync(join(folder, "events"))) {
+    const root = options.root ?? this.projectRoot();
+    const folder = root === null ? null : resolve(root, ".planning");
+    if (folder !== null && existsSync(join(folder, "events"))) {
       // Loaded only here: most programs have no such folder.
       const { mergeEventFolder } = await import("./projections/index.ts");
       await mergeEventFolder(this.journal, folder, id).catch((error: unknown) => {
@@ -252,6 +259,12 @@ export class Holdfast {
       });
     }
     return openGoal(this.journal, id, options);
+  }
+
+  /** The root of the project around the working directory, if this is its store. */
+  private projectRoot(): string | null {
+    const { root, home } = projectPlace(process.cwd());
+    return !this.isNamed || resolve(this.address.replace(/^\w+ /, "")).startsWith(home + sep) ? root : null;
   }
 
   /**

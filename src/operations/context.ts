@@ -144,7 +144,7 @@ export class Context {
     const failure = this.merge?.failureOf(name) ?? null;
     if (failure !== null) throw failure;
     try {
-      const goal = await this.openNamed(holdfast, name, { by: this.by, root: this.place.root });
+      const goal = await openGoal(holdfast.journal, name, { by: this.by, root: this.place.root });
       const options = { first: "if edited", eventFiles: this.merge?.names ?? null } as const;
       if (this.followsFolder()) await syncPlanningFolder(goal, this.place.root, options);
       return goal;
@@ -173,16 +173,7 @@ export class Context {
   async readGoal(id: string | undefined): Promise<Goal> {
     const holdfast = await this.holdfast();
     const name = await this.goalId(id);
-    return this.openNamed(holdfast, name, { by: this.by, root: this.place.root, stale: "use" });
-  }
-
-  /** `goalId` has merged the event files already, except for a store that the caller named. */
-  private openNamed(
-    holdfast: Holdfast,
-    name: string,
-    options: Parameters<typeof openGoal>[2],
-  ): Promise<Goal> {
-    return this.isStoreNamed ? holdfast.goal(name, options) : openGoal(holdfast.journal, name, options);
+    return openGoal(holdfast.journal, name, { by: this.by, root: this.place.root, stale: "use" });
   }
 
   /** The named goal (a unique prefix is enough), else this worktree's, else the only one that is not done. */

@@ -1,7 +1,7 @@
 /** Operations on a whole goal: create, show, list, choose, brief, move. */
 
 import * as z from "zod";
-import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
+import { checkFiles, type Goal, makeBriefing, openGoal } from "../goal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import {
   activeBlockers,
@@ -165,7 +165,8 @@ export const goalOperations = [
       const holdfast = await context.holdfast({ orSchema: true });
       await refuseExisting(context, id);
       const { by, place } = context;
-      const made = await holdfast.goal(id, { ...definedFields(settings), by, root: place.root });
+      const { journal } = holdfast;
+      const made = await openGoal(journal, id, { ...definedFields(settings), by, root: place.root });
       await context.syncFolder(made);
       return goalView(made, context);
     },
