@@ -4,7 +4,7 @@
  *
  *     append   add events to streams, all or nothing        lease    take, renew or release a right to write
  *     read     the writes of one stream, in order           remove   a stream, unused artifacts, snapshots
- *     list     streams, items, leases, keys, snapshots      watch    be called after a change
+ *     list     streams, items, leases, keys, namespaces     watch    be called after a change
  *     put      store an artifact or a snapshot              check    verify the medium and the log
  *     get      load one of them                             close    finish and release everything
  *
@@ -254,7 +254,11 @@ export type ListRequest =
   | Readonly<{ of: "leases"; namespace: string; prefix?: string; limit: number; cursor?: string }>
   /** The event that holds each of these keys; free keys are left out. */
   | { readonly of: "keys"; readonly namespace: string; readonly keys: readonly string[] }
-  | { readonly of: "snapshots"; readonly namespace: string; readonly stream: string };
+  | { readonly of: "snapshots"; readonly namespace: string; readonly stream: string }
+  /** Every namespace that has or had a stream, by name, on one page. The only list that spans namespaces. */
+  | { readonly of: "namespaces" };
+
+export type NamespaceRow = Readonly<{ namespace: string }>;
 
 export type KeyRow = Readonly<{ key: string; stream: string; seq: number }>;
 
@@ -267,6 +271,7 @@ export interface ListRows {
   leases: LeaseRow;
   keys: KeyRow;
   snapshots: SnapshotRow;
+  namespaces: NamespaceRow;
 }
 
 export interface Page<Row> {

@@ -193,11 +193,17 @@ function resolveCommands(named: string, call: Call, { cyan }: Screen["paint"]): 
   });
 }
 
-export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
-  const { paint, width, store = "" } = screen;
-  if (calls.length === 0) return "no open calls\n";
+export function callsPage(result: ResultOf<"calls">, screen: Screen): string {
+  const { calls, namespaces } = result;
+  const { paint, width } = screen;
+  const isSpanning = namespaces.length > 1;
+  const covered = isSpanning ? ` in ${namespaces.length} namespaces: ${namespaces.join(", ")}` : "";
+  if (calls.length === 0) return `no open calls${covered}\n`;
   if (!calls.some(({ open }) => open)) return callTable(calls, screen);
   const rows = calls.map((each) => {
+    const place = isSpanning ? ` in namespace ${each.namespace}` : "";
+    // The options that were typed already name the namespace, unless the page covers several.
+    const store = (screen.store ?? "") + (isSpanning ? ` --namespace ${each.namespace}` : "");
     const { callId, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
     const isWaiting = status === "waiting" && !each.goesOnByItself;
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
@@ -217,12 +223,16 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     const lines = [
       `${paint.bold(callId)} ${tool} ${truncate(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
       known === "" ? "" : truncate(`  ${known}`, Math.min(width, MAX_CHARACTERS)),
-      `  session ${session}, key ${key}`,
+      `  session ${session}${place}, key ${key}`,
       ...answers.map((answer) => `  ${answer}`),
     ];
     return lines.filter(Boolean).join("\n");
   });
-  return `${rows.join("\n")}\n`;
+  return `${rows.join("\n")}\n${linesOf(result.unreadable.map(unreadableLine))}`;
+}
+
+function unreadableLine({ namespace, session, why }: ResultOf<"calls">["unreadable"][number]): string {
+  return `! not decoded: session ${session} of namespace ${namespace} (${why})`;
 }
 
 export function approvedPage({ callId, approvedUntil, goesOn }: ResultOf<"approve">): string {
@@ -312,8 +322,8 @@ export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate
 export function exportPage(report: ResultOf<"export">): string {
   const { file, streams, writes, left, damaged, supervisorNotes } = report;
   return linesOf([
-    `${file}: ${streams} goals and sessions, ${writes} writes`,
-    ...damaged.map(({ stream, why }) => `! left out, damaged: ${stream} (${why})`),
+    `${file}: ${streams} goals and sessions, ${writes} writes${ofNamespaces(report)}`,
+    ...damaged.map(({ stream, why }) => `! left out, cannot be read: ${stream} (${why})`),
     ...left.map((each) => `! left out: ${each}`),
     supervisorNotes === 0
       ? ""
@@ -325,4 +335,11 @@ export function movedPage({ from, to, rows, afterwards, abandoned, undone }: Res
   if (abandoned || undone) return `${from} takes writes\n${afterwards}\n`;
   const what = `${from} moved to ${to} (${rows["stream"] ?? 0} goals and sessions)`;
   return `${what}\nthe old one takes no more writes\n${afterwards}\n`;
+}
+
+/** Empty for the default namespace alone, which people without tenants need not know of. */
+export function ofNamespaces({ namespaces }: { readonly namespaces: readonly string[] }): string {
+  if (namespaces.join() === "default") return "";
+  const word = namespaces.length === 1 ? "namespace" : "namespaces";
+  return ` of ${word} ${namespaces.join(", ")}`;
 }

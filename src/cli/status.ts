@@ -39,6 +39,7 @@ export function statusPage(status: Status, screen: Screen): string {
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
     status.otherGoals > 0 ? paint.dim(`${status.otherGoals} more: holdfast goal list${store}`) : "",
     ...sessionLine(status.sessions),
+    ...namespaceLines(status),
     isListed ? "" : `next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`,
   ]);
 }
@@ -78,6 +79,18 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
       return `  ${task}  ${who}  ${name}`;
     }),
     ...goal.merged.map((each) => `  ${mark(paint)} ${each}`),
+  ];
+}
+
+const NAMESPACES_SHOWN = 5;
+
+/** Says what the page covers, where the store has more than one namespace or another than the default. */
+function namespaceLines({ namespace, otherNamespaces: others }: Status): string[] {
+  if (others.length === 0) return namespace === "default" ? [] : [`namespace  ${namespace}`];
+  const more = others.length > NAMESPACES_SHOWN ? ", …" : "";
+  const shown = others.slice(0, NAMESPACES_SHOWN).join(", ");
+  return [
+    `namespace  ${namespace}; ${others.length} more (${shown}${more}): holdfast status --namespace <name>`,
   ];
 }
 
@@ -143,7 +156,8 @@ export async function showStatus({ json, store, namespace, goal }: StatusCommand
   }
   if (!place.isNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
   const screen = await openScreen({ store, namespace });
-  const options = { ...openOptionsOf(place), goal: goalOption(goal), now: Date.now(), notTakenIn };
+  const { coversAll } = place;
+  const options = { ...openOptionsOf(place), coversAll, goal: goalOption(goal), now: Date.now(), notTakenIn };
   const status = await readStatus(opened, options);
   const warning = sealWarning(status);
   if (warning !== null) warn(warning);

@@ -119,6 +119,7 @@ export const storeCommands: readonly Command[] = [
       ["--session <session>", "every call of this session"],
     ],
     page: page.callsPage,
+    found: ({ unreadable }) => unreadable.length > 0,
   }),
   command("resolve", "resolve a call that waits for a person, or that no process runs", {
     args: [
@@ -251,8 +252,8 @@ export const storeCommands: readonly Command[] = [
   }),
   command("import", "import an exported file", {
     args: [["<file>", "a file of export"]],
-    page: ({ file, streams, writes, added }) => {
-      const all = `${file}: ${streams} goals and sessions, ${writes} writes`;
+    page: ({ file, streams, writes, added, namespaces }) => {
+      const all = `${file}: ${streams} goals and sessions, ${writes} writes${page.ofNamespaces({ namespaces })}`;
       if (added === 0 && writes > 0) return `${all}, nothing new: all of it was imported before\n`;
       return `${all} imported${added < writes ? `, ${added} of them new` : ""}\n`;
     },

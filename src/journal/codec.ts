@@ -1,6 +1,6 @@
 /** Payloads on their way to the store and back: codecs, checksums, and the forms of a snapshot. */
 
-import { HoldfastError } from "../model/errors.ts";
+import { type ErrorCode, HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { JsonText } from "../model/json-text.ts";
 import type { Event } from "../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../store.ts";
@@ -102,7 +102,7 @@ export class Payloads {
   }
 
   private parse(payload: Payload, codec: string | null, place: PayloadPlace): unknown {
-    const text = codec === null ? (payload as string) : this.find(codec, place).decode(payload, place);
+    const text = codec === null ? (payload as string) : this.decode(this.find(codec, place), payload, place);
     try {
       return JSON.parse(text);
     } catch (cause) {
@@ -114,6 +114,21 @@ export class Payloads {
     }
   }
 
+  /** A wrong key fails in the codec. The record is whole, so this is no corruption. */
+  private decode(codec: PayloadCodec, payload: Payload, place: PayloadPlace): string {
+    try {
+      return codec.decode(payload, place);
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      const what = `${place.stream} at ${place.seq}: codec ${JSON.stringify(codec.name)} failed (${why})`;
+      throw new HoldfastError("CODEC_FAILED", what, {
+        hint: "Configure the codec with the key that wrote this record.",
+        cause,
+        data: { ...place, codec: codec.name },
+      });
+    }
+  }
+
   private find(name: string, place: PayloadPlace): PayloadCodec {
     const codec = this.codecs.find((each) => each.name === name);
     if (codec) return codec;
@@ -121,7 +136,9 @@ export class Payloads {
       "CODEC_UNKNOWN",
       `${place.stream} at ${place.seq}: codec ${JSON.stringify(name)} is not configured`,
       {
-        hint: "Pass the codec that wrote it (with its key or redaction) to open() in `codecs`.",
+        hint:
+          "Pass the codec that wrote it (with its key or redaction) to open() in `codecs`, " +
+          "or list it in holdfast.config.ts.",
         data: { ...place, codec: name },
       },
     );
@@ -159,4 +176,14 @@ let crc32: ((data: Payload) => number) | undefined;
 export function payloadSum(payload: Payload): number {
   crc32 ??= process.getBuiltinModule("node:zlib").crc32;
   return crc32(payload);
+}
+
+const UNDECODABLE: readonly ErrorCode[] = [
+  ...(["CODEC_UNKNOWN", "CODEC_FAILED"] as const),
+  ...(["EVENT_CORRUPT", "EVENT_UNKNOWN", "EVENT_TOO_NEW", "BLOCK_UNKNOWN"] as const),
+];
+
+/** True if one stream cannot be read: its codec is missing, or a record is damaged or of a later release. */
+export function isUndecodable(error: unknown): error is HoldfastError {
+  return isHoldfastError(error) && UNDECODABLE.includes(error.code);
 }

@@ -1,4 +1,5 @@
-export { type PayloadCodec, type PayloadPlace, Payloads, payloadSum, verifySum } from "./codec.ts";
+export type { PayloadCodec, PayloadPlace } from "./codec.ts";
+export { isUndecodable, Payloads, payloadSum, verifySum } from "./codec.ts";
 export { emitSafely, type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";

@@ -47,8 +47,10 @@ export class Journal implements LogContext {
   /** Milliseconds of a monotonic clock, for durations: the wall clock may be set. */
   readonly steady: () => number;
   readonly warn: (error: unknown) => void;
+  private readonly options: JournalOptions;
 
   constructor(options: JournalOptions) {
+    this.options = options;
     this.store = options.store;
     this.namespace = checkId(options.namespace ?? "default", "namespace");
     this.payloads = new Payloads(options.codecs ?? [], acceptsUtf8.has(options.store));
@@ -131,6 +133,17 @@ export class Journal implements LogContext {
   ): Promise<Page<ListRows[Of]>> {
     const whole = { ...request, namespace: this.namespace } as unknown as Extract<ListRequest, { of: Of }>;
     return this.store.list<Of>(whole);
+  }
+
+  /** All namespaces of the store, by name, whichever this journal is in. */
+  async namespaces(): Promise<string[]> {
+    const { rows } = await this.store.list<"namespaces">({ of: "namespaces" });
+    return rows.map(({ namespace }) => namespace);
+  }
+
+  /** The same store and settings in another namespace. */
+  inNamespace(namespace: string): Journal {
+    return new Journal({ ...this.options, namespace });
   }
 
   remove(stream: string, options: RemoveOptions = {}): Promise<Removal> {

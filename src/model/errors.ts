@@ -15,6 +15,7 @@ const ERROR_CODES = {
   EVENT_TOO_NEW: { retryable: false },
   EVENT_CORRUPT: { retryable: false },
   CODEC_UNKNOWN: { retryable: false },
+  CODEC_FAILED: { retryable: false },
   BATCH_INVALID: { retryable: false },
   STREAM_NOT_FOUND: { retryable: false },
   STREAM_EXISTS: { retryable: false },
@@ -83,8 +84,8 @@ export interface ErrorDetail {
 
 /**
  * An error of Holdfast. `code` is stable, `hint` says what to do, `retryable` means that a retry may help,
- * and `unknown` that the act may have happened, so reread first. Errors of your tools, models and codecs are
- * not wrapped.
+ * and `unknown` that the act may have happened, so reread first. Errors of your tools and models are not
+ * wrapped.
  *
  * @example
  * try {

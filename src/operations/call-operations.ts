@@ -1,10 +1,11 @@
 /** Operations on calls without an outcome: list and resolve them, without taking their sessions. */
 
 import * as z from "zod";
-import { HoldfastError } from "../model/errors.ts";
+import { isUndecodable } from "../journal/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import { isoTime } from "../model/time.ts";
-import type { Holdfast } from "../open.ts";
+import { Holdfast } from "../open.ts";
 import type { ItemRow } from "../store.ts";
 import { type Context, matchId } from "./context.ts";
 import { definedFields, mutation, query } from "./operation.ts";
@@ -28,14 +29,33 @@ async function callsOf(holdfast: Holdfast, id: string): Promise<FoundCall[]> {
   });
 }
 
-async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<FoundCall[]> {
-  const known = new Map<string, FoundCall[]>();
+const unreadable = z.strictObject({ namespace: text, session: text, why: text });
+type Unreadable = z.input<typeof unreadable>;
+
+/** A session that cannot be decoded is reported, and its calls are shown as far as the lists know them. */
+async function openCalls(
+  holdfast: Holdfast,
+  open: readonly ItemRow[],
+  report: (unreadable: Unreadable) => void,
+): Promise<FoundCall[]> {
+  const known = new Map<string, FoundCall[] | null>();
   const rows: FoundCall[] = [];
-  for (const { stream, id: callId } of open) {
-    const id = streamId(stream);
-    const all = known.get(id) ?? (await callsOf(holdfast, id));
-    known.set(id, all);
-    rows.push(...all.filter(({ call }) => call.callId === callId).slice(0, 1));
+  for (const row of open) {
+    const session = streamId(row.stream);
+    if (!known.has(session)) {
+      const all = await callsOf(holdfast, session).catch((error: unknown) => {
+        if (!isUndecodable(error)) throw error;
+        report({ namespace: holdfast.journal.namespace, session, why: (error as Error).message });
+        return null;
+      });
+      known.set(session, all);
+    }
+    const found = known
+      .get(session)
+      ?.filter(({ call }) => call.callId === row.id)
+      .slice(0, 1);
+    const isHeld = async (): Promise<boolean> => (await heldBy(holdfast, session)).held !== null;
+    rows.push(...(found ?? [{ call: view.undecodedCall(row, await isHeld()), lacksTool: false }]));
   }
   return rows;
 }
@@ -62,7 +82,8 @@ async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], o
     const subAgentCalls = (call.open && bySession.get(JSON.stringify([call.session, call.callId]))) || [];
     const isAsked = call.cancelled || (call.status === "waiting" && !lacksTool);
     const goesOnByItself = subAgentCalls.length > 0 && !isAsked;
-    return { ...call, shared: shared.has(call.callId), subAgentCalls, goesOnByItself };
+    const { namespace } = journal;
+    return { ...call, namespace, shared: shared.has(call.callId), subAgentCalls, goesOnByItself };
   });
 }
 
@@ -72,7 +93,8 @@ export async function openCallViews(
   rows: readonly ItemRow[],
   limit: number,
 ): Promise<z.input<typeof view.openCall>[]> {
-  return withContext(holdfast, await openCalls(holdfast, rows.slice(0, limit)), rows);
+  // A call of a session that cannot be decoded says so itself, in its `why`.
+  return withContext(holdfast, await openCalls(holdfast, rows.slice(0, limit), () => undefined), rows);
 }
 
 async function callId(context: Context, typed: string): Promise<string> {
@@ -82,7 +104,27 @@ async function callId(context: Context, typed: string): Promise<string> {
   // A call that was just settled is no longer open. `resolve` reports who settled it.
   const asked = { of: "items", kind: "call", id: typed, limit: 1 } as const;
   if (!ids.includes(typed) && (await journal.list<"items">(asked)).rows.length > 0) return typed;
-  return matchId("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+  try {
+    return matchId("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+  } catch (error) {
+    throw (await inOtherNamespace(context, typed, error)) ?? error;
+  }
+}
+
+/** A person who pastes an id from `calls` may not know that its namespace has to be named. */
+async function inOtherNamespace(context: Context, typed: string, error: unknown) {
+  if (!isHoldfastError(error, "CALL_NOT_FOUND")) return null;
+  for (const journal of await context.journals()) {
+    if (journal.namespace === context.place.namespace) continue;
+    const rows = await openCallRows(journal);
+    if (!rows.some(({ id }) => id.startsWith(typed))) continue;
+    const { namespace } = journal;
+    return new HoldfastError("CALL_NOT_FOUND", `${error.message} in this namespace`, {
+      hint: `It is in another: pass --namespace ${namespace}`,
+      data: { ...error.data, namespace },
+    });
+  }
+  return null;
 }
 
 async function sessionsWith({ journal }: Holdfast, callId: string): Promise<string[]> {
@@ -131,6 +173,13 @@ async function answerCall(
   return { callId: id, session: null, goesOn };
 }
 
+type CallWithContext = Awaited<ReturnType<typeof withContext>>[number];
+
+function callsResult(calls: CallWithContext[], namespaces: string[], unreadable: Unreadable[]) {
+  const waiting = calls.filter(({ status }) => status === "waiting").length;
+  return { waiting, namespaces, unreadable, calls };
+}
+
 export const callOperations = [
   query("calls", "List calls without an outcome, of all sessions or one; or every call of one session", {
     input: z.strictObject({
@@ -139,20 +188,35 @@ export const callOperations = [
     }),
     result: z.strictObject({
       waiting: z.int(),
+      /** The namespaces that were searched. */
+      namespaces: z.array(text),
+      /** Sessions that could not be decoded. Their calls are listed without arguments. */
+      unreadable: z.array(unreadable),
       calls: z.array(view.openCall),
     }),
     async run(context, { session: typed, open = false }) {
       const holdfast = await context.holdfast();
-      const of = async (id: string) => {
-        const rows = await callsOf(holdfast, id);
-        return rows.filter(({ call }) => !open || call.open);
-      };
-      const { journal } = holdfast;
-      const rows = await openCallRows(journal);
-      const found =
-        typed === undefined ? await openCalls(holdfast, rows) : await of(await sessionId(holdfast, typed));
-      const calls = await withContext(holdfast, found, rows);
-      return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
+      const { namespace } = holdfast.journal;
+      if (typed !== undefined) {
+        const rows = await callsOf(holdfast, await sessionId(holdfast, typed));
+        const found = rows.filter(({ call }) => !open || call.open);
+        const calls = await withContext(holdfast, found, await openCallRows(holdfast.journal));
+        return callsResult(calls, [namespace], []);
+      }
+      const calls: CallWithContext[] = [];
+      const unreadable: Unreadable[] = [];
+      const journals = await context.journals();
+      for (const journal of journals) {
+        const there = journal === holdfast.journal ? holdfast : new Holdfast(journal);
+        const rows = await openCallRows(journal);
+        const found = await openCalls(there, rows, (each) => unreadable.push(each));
+        calls.push(...(await withContext(there, found, rows)));
+      }
+      return callsResult(
+        calls,
+        journals.map((each) => each.namespace),
+        unreadable,
+      );
     },
   }),
   mutation(

@@ -6,6 +6,7 @@
  */
 
 import { type Goal, goalCore, openGoal } from "../goal/index.ts";
+import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, mayDo } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
@@ -45,6 +46,8 @@ export class Context {
   readonly caller: Caller;
   readonly now: () => number = Date.now;
   readonly isStoreNamed: boolean;
+  /** Whether answers cover all namespaces. An agent sees only its own: nothing crosses a namespace. */
+  readonly coversAll: boolean;
   /** Event files and edits that the last merge could not read, one line each. */
   notTakenIn: readonly string[] = [];
   private readonly defaultGoal: string | undefined;
@@ -65,6 +68,7 @@ export class Context {
     this.cwd = cwd;
     this.place = place;
     this.isStoreNamed = place.isNamed;
+    this.coversAll = place.coversAll && options.caller === "person";
     this.by = options.by;
     this.caller = options.caller;
     this.defaultGoal = options.goal;
@@ -77,6 +81,15 @@ export class Context {
       requireStore(this.place);
     this.opening ??= this.openOrRead(!orSchema);
     return this.opening;
+  }
+
+  /** The namespaces that an answer covers: its own, unless only others have something, then all others. */
+  async journals(): Promise<Journal[]> {
+    const { journal } = await this.holdfast();
+    const all = this.coversAll ? await journal.namespaces() : [];
+    const others = all.filter((each) => each !== journal.namespace);
+    const own = others.length < all.length || others.length === 0 ? [journal] : [];
+    return [...own, ...others.map((namespace) => journal.inNamespace(namespace))];
   }
 
   create(): Promise<Holdfast> {

@@ -26,6 +26,7 @@ import { findStore, PLANNING, requireStore, type StorePlace } from "./store-plac
 const text = z.string();
 const portable = z.strictObject({
   file: text,
+  namespaces: z.array(text),
   streams: z.int(),
   writes: z.int(),
   artifacts: z.int(),
@@ -152,7 +153,7 @@ export const movingOperations = [
     async run(context, { file }) {
       const { journal } = await context.holdfast();
       await refuseIncomplete(journal.store);
-      return exportTo(journal, resolve(file), new Date(context.now()).toISOString());
+      return exportTo(await context.journals(), resolve(file), new Date(context.now()).toISOString());
     },
   }),
   mutation(
@@ -163,7 +164,7 @@ export const movingOperations = [
       result: portable.extend({ added: z.int() }),
       async run(context, { file }) {
         const into = async () => (await context.create()).journal;
-        return importFrom(into, resolve(file));
+        return importFrom(into, resolve(file), context.coversAll ? null : context.place.namespace);
       },
     },
   ),

@@ -1,7 +1,7 @@
 /** Operations on sessions from outside: list, show, fork, cancel, without taking their lease. */
 
 import * as z from "zod";
-import { allRows, everyRow } from "../journal/index.ts";
+import { allRows, everyRow, isUndecodable } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { isId, streamId, streamName } from "../model/names.ts";
 import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
@@ -35,7 +35,13 @@ async function findSession(context: Context, typed: string): Promise<{ holdfast:
 
 async function parentOf({ journal }: Holdfast, id: string): Promise<string | null> {
   if (!isSubAgent(id)) return null;
-  return (await journal.load(sessionKind, id)).state.parent?.session ?? null;
+  try {
+    return (await journal.load(sessionKind, id)).state.parent?.session ?? null;
+  } catch (error) {
+    // The list shows a session that cannot be decoded, too.
+    if (isUndecodable(error)) return null;
+    throw error;
+  }
 }
 
 export async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {

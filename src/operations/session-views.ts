@@ -1,11 +1,12 @@
 /** Sessions, their calls and their log lines, as operations return them. */
 
 import * as z from "zod";
+import { streamId } from "../model/names.ts";
 import type { Block, Call, SessionEvents, SessionState } from "../model/session/index.ts";
 import { isNotStarted, isOpen, SESSION_STATUSES } from "../model/session/index.ts";
 import type { Event, EventSpec } from "../model/stream/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
-import type { Holder } from "../store.ts";
+import type { Holder, ItemRow } from "../store.ts";
 import { iso, isoOrNull, pickFields, time } from "./record-views.ts";
 
 const text = z.string();
@@ -76,6 +77,7 @@ export const call = z.strictObject({
 
 /** A call without an outcome, with everything that a person must know before resolving it. */
 export const openCall = call.extend({
+  namespace: text,
   /** Open calls of several sessions have its id: `resolve` needs the session as well. */
   shared: z.boolean(),
   /** For a sub-agent's call: the innermost open calls inside it. */
@@ -110,6 +112,36 @@ export function callView(
     cancelled: isCancelled,
     unbegun: isNotStarted(from),
   });
+}
+
+/** A call of a session that cannot be decoded, as far as the list of items shows it. */
+export function undecodedCall(row: ItemRow, isHeld: boolean): z.input<typeof call> {
+  const status = row.status ?? "unknown";
+  return {
+    callId: row.id,
+    session: streamId(row.stream),
+    tool: row.name ?? "unknown",
+    effect: "mutate",
+    status,
+    args: null,
+    attempt: 1,
+    key: row.key ?? "",
+    issuedAt: iso(row.at ?? 0),
+    settledAt: null,
+    settledBy: null,
+    why: "its session cannot be decoded here",
+    verify: null,
+    verifiedAt: null,
+    error: null,
+    grantedBy: null,
+    approved: false,
+    approvedUntil: null,
+    open: true,
+    running: status === "issued" && isHeld,
+    unattended: status !== "waiting" && !isHeld,
+    cancelled: false,
+    unbegun: false,
+  };
 }
 
 export const version = z.strictObject({ version: z.int(), seq: z.int(), at: time, label: text.nullable() });

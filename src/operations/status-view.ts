@@ -43,6 +43,9 @@ export const status = z.strictObject({
   /** The new place, if the store has moved: everything else is as of then. */
   moved: moved.nullable(),
   unfinishedMove: unfinishedMove.nullable(),
+  namespace: text,
+  /** The other namespaces. Their calls and sessions that need a person are in `needs`. */
+  otherNamespaces: z.array(text),
   /** Event files and edits that could not be merged, one line each. */
   notTakenIn: z.array(text),
   needs: z.array(need),

@@ -25,6 +25,8 @@ const MERGE_NOTES_SHOWN = 10;
 interface StatusOptions {
   readonly namespace?: string;
   readonly codecs?: readonly PayloadCodec[];
+  /** Also what needs a person in other namespaces. */
+  readonly coversAll?: boolean;
   readonly goal?: string | undefined;
   readonly now: number;
   readonly notTakenIn?: readonly string[];
@@ -58,9 +60,15 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     ...crashNeeds(sessions.crashed),
     ...(await abandonedNeeds(source, now)),
   ];
-  const every = [...urgent, ...needs];
+  const others = options.coversAll ? await otherNamespaces(source) : [];
+  const elsewhere: Need[] = [];
+  for (const other of others.slice(0, NAMESPACES_READ))
+    elsewhere.push(...(await needsElsewhere({ ...source, namespace: other }, now)));
+  const every = [...urgent, ...elsewhere, ...needs];
   return {
     ...(await readSeal(source)),
+    namespace,
+    otherNamespaces: others,
     notTakenIn: [...notTakenIn],
     needs: every,
     goals,
@@ -68,6 +76,26 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     sessions,
     next: nextCommand(every, goals, goalFlag),
   };
+}
+
+/** Reading more would take longer than a person waits; `calls` covers all of them. */
+const NAMESPACES_READ = 200;
+
+async function otherNamespaces({ store, namespace }: Source): Promise<string[]> {
+  const { rows } = await store.list<"namespaces">({ of: "namespaces" });
+  return rows.map((row) => row.namespace).filter((each) => each !== namespace);
+}
+
+/** Calls and sessions of another namespace that need a person. Its goals have a status of their own. */
+async function needsElsewhere(source: Source, now: number): Promise<Need[]> {
+  const needs = [
+    ...(await callNeeds(source, await openCallRows(source), now)),
+    ...crashNeeds((await sessionCounts(source)).crashed),
+    ...(await abandonedNeeds(source, now)),
+  ];
+  return needs.map(({ what, command }) => {
+    return { what: `${source.namespace}: ${what}`, command: `${command} --namespace ${source.namespace}` };
+  });
 }
 
 interface GoalSource extends Source {

@@ -87,7 +87,7 @@ async function examineStore(context: Context): Promise<Finding[]> {
     requireStore(place);
     const { journal } = await context.holdfast();
     const goals = await goalRows(journal);
-    const open = await openCallRows(journal);
+    const open = (await Promise.all((await context.journals()).map(openCallRows))).flat();
     const waiting = open.filter((row) => row.status === "waiting").length;
     const note = sealWarning(await readSeal(journal));
     return [
@@ -217,8 +217,9 @@ export const storeOperations = [
     result: status,
     async run(context, { goal }) {
       const { journal } = await context.current();
-      const { notTakenIn, place } = context;
-      return readStatus(journal.store, { ...openOptionsOf(place), goal, now: context.now(), notTakenIn });
+      const { notTakenIn, place, coversAll } = context;
+      const options = { ...openOptionsOf(place), coversAll, goal, now: context.now(), notTakenIn };
+      return readStatus(journal.store, options);
     },
   }),
   mutation("migrate", "Migrate the store and the goals' files to the format of this release", {

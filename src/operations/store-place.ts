@@ -25,6 +25,8 @@ export interface StorePlace extends ProjectPlace {
   readonly isUnreadable: boolean;
   readonly emptyFile: string | null;
   readonly namespace: string;
+  /** No option or variable names a namespace: `status`, `calls`, `doctor` and `export` cover all of them. */
+  readonly coversAll: boolean;
   /** An option or a variable names another store or namespace: `.planning/` does not belong to it. */
   readonly isNamed: boolean;
   readonly config: HoldfastConfig;
@@ -63,7 +65,8 @@ export function findStore(
   const own = config.namespace ?? DEFAULT_NAMESPACE;
   const namespace = checkId(typedNamespace ?? own, "namespace");
   const isStoreNamed = address !== undefined && address !== "";
-  const about = { ...project, namespace, isNamed: isStoreNamed || namespace !== own, config };
+  const isNamed = isStoreNamed || namespace !== own;
+  const about = { ...project, namespace, coversAll: typedNamespace === undefined, isNamed, config };
   const chosen = isStoreNamed ? address : config.store;
   if (chosen !== undefined) return { ...about, ...namedStore(chosen, from) };
   const { home } = project;

@@ -62,7 +62,7 @@ test("damaged data is named and the rest is written; notes of supervisors take o
   expect({ code, err }).toEqual({ code: 5, err: "" });
   expect(out.split("\n")).toEqual([
     expect.stringMatching(/p\.hf: 1 goals and sessions/),
-    expect.stringMatching(/^! left out, damaged: session\/s \(.*checksum/),
+    expect.stringMatching(/^! left out, cannot be read: session\/s \(.*checksum/),
     "left out 2 supervisor records, which a supervisor creates again",
     "",
   ]);

@@ -135,7 +135,10 @@ test("an open call says what happens to it next", async () => {
   });
   expect(listed).toContain("it is running");
   const killed = { ...(await calls())[0], status: "unknown", open: true, running: false };
-  const page = callsPage({ waiting: 0, calls: [killed as never] }, SCREEN);
+  const page = callsPage(
+    { waiting: 0, namespaces: ["default"], unreadable: [], calls: [killed as never] },
+    SCREEN,
+  );
   expect(page).toContain("if the tool cannot tell, it waits for you");
 
   async function calls(): Promise<object[]> {

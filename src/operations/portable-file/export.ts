@@ -5,39 +5,63 @@
  * generation. Removed streams come after them, so that a stream that is removed during the export is in the
  * file once.
  *
- * A stream with a damaged record is left out, and so are its forks; the report names them. Keys of a damaged
- * session are exported as those of a removed one: what was to happen once does not happen again.
+ * A stream that cannot be decoded (a damaged record, a missing codec) is left out, and so are its forks; the
+ * report names them. Keys of such a session are exported as those of a removed one: what was to happen once
+ * does not happen again.
  */
 
 import { createHash } from "node:crypto";
 import { constants, existsSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { everyRow, everyStream, type Journal } from "../../journal/index.ts";
+import { everyRow, everyStream, isUndecodable, type Journal } from "../../journal/index.ts";
 import { type ErrorCode, HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import type { MovedRow, StreamRow } from "../../store.ts";
+import { DEFAULT_NAMESPACE } from "../store-place.ts";
 import type { EndsLine, ExportReport, GoneLine, KeyAt, Line } from "./format.ts";
 import { Fold, kindOf, pieces, requireKind, VERSION } from "./format.ts";
 
 const PAGE = 200;
 /** The kind of supervisors' records of workers. A supervisor creates them again. */
 const WORKER = "worker";
-const DAMAGE: readonly ErrorCode[] = ["EVENT_CORRUPT", "ARTIFACT_CORRUPT", "ARTIFACT_MISSING"];
+const DAMAGE: readonly ErrorCode[] = ["ARTIFACT_CORRUPT", "ARTIFACT_MISSING"];
 
-export async function exportTo(journal: Journal, file: string, at: string): Promise<ExportReport> {
+/** Exports the namespaces of these journals, in their order. */
+export async function exportTo(
+  journals: readonly Journal[],
+  file: string,
+  at: string,
+): Promise<ExportReport> {
   const target = await ExportFile.begin(file);
   try {
     await target.add({ holdfast: "export", version: VERSION, at });
-    const report = await new Export(journal, target).run();
-    await target.end({ streams: report.streams, writes: report.writes });
-    return { ...report, file };
+    const reports: Section[] = [];
+    for (const journal of journals) reports.push(await new Export(journal, target).run());
+    const sum = (of: "streams" | "writes" | "artifacts" | "supervisorNotes"): number =>
+      reports.reduce((total, report) => total + report[of], 0);
+    const streams = sum("streams");
+    const writes = sum("writes");
+    await target.end({ streams, writes });
+    return {
+      file,
+      namespaces: journals.map(({ namespace }) => namespace),
+      streams,
+      writes,
+      artifacts: sum("artifacts"),
+      left: reports.flatMap(({ left }) => left),
+      damaged: reports.flatMap(({ damaged }) => damaged),
+      supervisorNotes: sum("supervisorNotes"),
+    };
   } catch (error) {
     await target.discard();
     throw error;
   }
 }
 
+type Section = Omit<ExportReport, "file" | "namespaces">;
+
+/** The export of one namespace. */
 class Export {
   private readonly journal: Journal;
   private readonly target: ExportFile;
@@ -58,12 +82,17 @@ class Export {
     this.target = target;
   }
 
-  async run(): Promise<Omit<ExportReport, "file">> {
+  async run(): Promise<Section> {
+    const { namespace } = this.journal;
+    await this.target.add({ namespace });
     const keys = await keysByStream(this.journal);
     for await (const row of everyStream(this.journal, { hidden: true })) await this.add(row, keys);
     await this.addGone(await keysByStream(this.journal));
-    const { streams, writes, artifacts, left, supervisorNotes } = this;
-    const damaged = [...this.damaged].map(([stream, why]) => ({ stream, why }));
+    const { streams, writes, artifacts, supervisorNotes } = this;
+    const isDefault = namespace === DEFAULT_NAMESPACE;
+    const named = (stream: string): string => (isDefault ? stream : `${namespace}: ${stream}`);
+    const left = this.left.map(named);
+    const damaged = [...this.damaged].map(([stream, why]) => ({ stream: named(stream), why }));
     return { streams, writes, artifacts: artifacts.size, left, damaged, supervisorNotes };
   }
 
@@ -89,7 +118,8 @@ class Export {
     try {
       await this.addStream(row.stream, keys.get(row.stream) ?? []);
     } catch (error) {
-      if (!isHoldfastError(error) || !DAMAGE.includes(error.code)) throw error;
+      const isDamaged = isHoldfastError(error) && DAMAGE.includes(error.code);
+      if (!(isDamaged || isUndecodable(error))) throw error;
       await target.backTo(mark);
       for (const hash of this.fresh) this.artifacts.delete(hash);
       this.streams = streams;

@@ -1,7 +1,7 @@
 /**
  * The portable file: a store's content as lines of JSON, the last of them a checksum of all before it.
  *
- *     header · (artifact …) (stream · write … · ends) … · gone … · end
+ *     header · ( namespace · (artifact …) (stream · write … · ends) … · gone … ) … · end
  *
  * Writes keep their ids, so importing a file twice changes nothing, and running an interrupted import again
  * completes it. Facets and items are derived again from the events. Leases and snapshots are left out: they
@@ -22,15 +22,17 @@ import { open } from "node:fs/promises";
 import { type Journal, verifySum } from "../../journal/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { goalKind } from "../../model/goal/index.ts";
-import { streamId, streamKind } from "../../model/names.ts";
+import { isId, streamId, streamKind } from "../../model/names.ts";
 import { sessionKind } from "../../model/session/index.ts";
 import { applyEvent, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../../store.ts";
 
-export const VERSION = 2;
+export const VERSION = 3;
 
 export type Line =
   | { readonly holdfast: "export"; readonly version: number; readonly at: string }
+  /** All lines up to the next of these belong to this namespace. */
+  | { readonly namespace: string }
   | StreamLine
   | EndsLine
   | GoneLine
@@ -78,6 +80,7 @@ export interface GoneLine {
 
 export interface PortableReport {
   readonly file: string;
+  readonly namespaces: string[];
   readonly streams: number;
   readonly writes: number;
   readonly artifacts: number;
@@ -180,6 +183,7 @@ export async function checkFile(file: string): Promise<{ streams: number; writes
     }
     isFirst = false;
     check.add(line);
+    if ("namespace" in line && !isId(line.namespace)) throw unusable(file, "it names an invalid namespace");
     const stream = "stream" in line ? line.stream : "gone" in line ? line.gone : null;
     if (stream !== null && !kindOf(stream)) {
       throw unusable(file, `it contains ${stream}, a kind that this release does not know`);

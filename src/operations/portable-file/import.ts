@@ -32,36 +32,82 @@ type ImportReport = PortableReport & { readonly added: number };
 /** Removed sessions are created this many at a time: the store syncs them together. */
 const AT_ONCE = 32;
 
-/** Calls `into`, which may create the store, only after the file has proven good. */
-export async function importFrom(into: () => Promise<Journal>, file: string): Promise<ImportReport> {
-  const { streams, writes } = await checkFile(file);
-  const journal = await into();
-  const plan = await planImport(journal, file);
-  let artifacts = 0;
-  let added = 0;
+/** Where the lines of a file go: the journal of each of its namespaces, or null for an unwanted one. */
+class Targets {
+  private readonly journal: Journal;
+  private readonly only: string | null;
+  private readonly known = new Map<string, Journal>();
+
+  constructor(journal: Journal, only: string | null) {
+    this.journal = journal;
+    this.only = only;
+  }
+
+  of(namespace: string): Journal | null {
+    if (this.only !== null && namespace !== this.only) return null;
+    const known = this.known.get(namespace) ?? this.journal.inNamespace(namespace);
+    this.known.set(namespace, known);
+    return known;
+  }
+
+  get namespaces(): string[] {
+    return [...this.known.keys()];
+  }
+}
+
+/**
+ * Imports every namespace of the file under its own name, or `only` that one. Calls `into`, which may create
+ * the store, only after the file has proven good.
+ */
+export async function importFrom(
+  into: () => Promise<Journal>,
+  file: string,
+  only: string | null = null,
+): Promise<ImportReport> {
+  await checkFile(file);
+  const targets = new Targets(await into(), only);
+  const plan = await planImport(targets, file);
+  if (only !== null && targets.namespaces.length === 0) throw lacksNamespace(file, only);
+  const counts = { streams: 0, writes: 0, added: 0, artifacts: 0 };
+  let journal: Journal | null = null;
   let current: StreamImport | null = null;
-  const hidden: StreamImport[] = [];
-  const gone: [stream: string, gap: GenerationGap][] = [];
+  const hidden: [journal: Journal, stream: StreamImport][] = [];
+  const gone: [journal: Journal, stream: string, gap: GenerationGap][] = [];
   for await (const { line, content } of entriesOf(file)) {
+    if ("namespace" in line) journal = targets.of(line.namespace);
+    if (!journal) continue;
     if ("artifact" in line) {
-      artifacts += 1;
+      counts.artifacts += 1;
       await journal.putArtifact(content as Uint8Array);
     } else if ("stream" in line) {
-      current = await beginStream(journal, file, line, plan.get(line.stream));
-      if (line.hidden) hidden.push(current);
+      counts.streams += 1;
+      current = await beginStream(journal, file, line, plan.get(placeOf(journal, line.stream)));
+      if (line.hidden) hidden.push([journal, current]);
     } else if ("write" in line && current) {
-      if (await current.append({ ...line.write, payload: content ?? "" })) added += 1;
+      counts.writes += 1;
+      if (await current.append({ ...line.write, payload: content ?? "" })) counts.added += 1;
     } else if ("gone" in line) {
-      const gap = plan.get(line.gone)?.gap;
-      if (gap) gone.push([line.gone, gap]);
+      const gap = plan.get(placeOf(journal, line.gone))?.gap;
+      if (gap) gone.push([journal, line.gone, gap]);
     }
   }
   for (let at = 0; at < gone.length; at += AT_ONCE) {
     const some = gone.slice(at, at + AT_ONCE);
-    await Promise.all(some.map(([stream, gap]) => fillGap(journal, stream, gap)));
+    await Promise.all(some.map(([where, stream, gap]) => fillGap(where, stream, gap)));
   }
-  for (const { stream, head } of hidden.reverse()) await hide(journal, stream, head());
-  return { file, streams, writes, added, artifacts, left: [] };
+  for (const [where, { stream, head }] of hidden.reverse()) await hide(where, stream, head());
+  return { file, namespaces: targets.namespaces, ...counts, left: [] };
+}
+
+function placeOf({ namespace }: Journal, stream: string): string {
+  return `${namespace} ${stream}`;
+}
+
+function lacksNamespace(file: string, namespace: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${file}: nothing of namespace ${namespace} is in it`, {
+    hint: "Nothing was written. Leave out --namespace to import all that the file has.",
+    data: { file, namespace },
+  });
 }
 
 type StreamImport = Awaited<ReturnType<typeof beginStream>>;
@@ -137,18 +183,21 @@ const PAGE = 200;
 /** The seq of keys from other generations: no stream has a call there that could seem to own them. */
 const NO_CALL = 1;
 
-async function planImport(journal: Journal, file: string): Promise<ReadonlyMap<string, StreamPlan>> {
+async function planImport(targets: Targets, file: string): Promise<ReadonlyMap<string, StreamPlan>> {
   const plan = new Map<string, StreamPlan>();
+  let journal: Journal | null = null;
   let current: StreamComparison | null = null;
   for await (const line of linesOf(file)) {
+    if ("namespace" in line) journal = targets.of(line.namespace);
+    if (!journal) continue;
     if ("stream" in line) current = await StreamComparison.begin(journal, file, line);
     else if ("write" in line) await current?.compare(line.write);
     else if ("ends" in line && current) {
       const found = await current.plan(line);
-      if (found.gap || found.freed.size > 0) plan.set(current.stream, found);
+      if (found.gap || found.freed.size > 0) plan.set(placeOf(journal, current.stream), found);
     } else if ("gone" in line) {
       const gap = await gapOfGone(journal, file, line);
-      if (gap) plan.set(line.gone, { gap, freed: new Set(), kept: new Set() });
+      if (gap) plan.set(placeOf(journal, line.gone), { gap, freed: new Set(), kept: new Set() });
     }
   }
   return plan;

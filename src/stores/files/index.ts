@@ -22,7 +22,7 @@ import {
   refuseSealed,
   Watchers,
 } from "../kit/index.ts";
-import { list, read } from "../memory/index.ts";
+import { list, listNamespaces, read } from "../memory/index.ts";
 import { append, leaseAct, putArtifact, refreshExpiries, remove } from "./acts.ts";
 import type { Flush } from "./append.ts";
 import { getSnapshot, listSnapshots, putSnapshot, readArtifact } from "./blobs.ts";
@@ -100,6 +100,7 @@ class FilesStore implements port.Store {
     folder: OpenFolder,
     request: port.ListRequest,
   ): port.Page<port.ListRows[keyof port.ListRows]> {
+    if (request.of === "namespaces") return listNamespaces(state.data);
     const { namespace } = request;
     const space = state.space(namespace);
     if (request.of === "snapshots") {

@@ -4,7 +4,7 @@ import { closedError } from "../kit/index.ts";
 import type { MemoryData, Space } from "./data.ts";
 import { copyPayload, memoryData, spaceOf, streamOf, watchersOf } from "./data.ts";
 import { dumpRows, movingOf, refuseSealed } from "./moving.ts";
-import { check, getSnapshot, list, read } from "./read.ts";
+import { check, getSnapshot, list, listNamespaces, read } from "./read.ts";
 import { append, lease, remove } from "./write.ts";
 
 /** The rules of the port on structures in memory, for a store that keeps its log elsewhere. */
@@ -15,6 +15,7 @@ export {
   dumpRows,
   lease,
   list,
+  listNamespaces,
   type MemoryData,
   memoryData,
   read,
@@ -73,7 +74,12 @@ class MemoryStore implements port.Store {
   async list<Of extends keyof port.ListRows>(
     request: Extract<port.ListRequest, { of: Of }>,
   ): Promise<port.Page<port.ListRows[Of]>> {
-    return list(this.#space(request.namespace), request, this.#clock()) as port.Page<port.ListRows[Of]>;
+    const asked: port.ListRequest = request;
+    const page =
+      asked.of === "namespaces"
+        ? listNamespaces(this.#data)
+        : list(this.#space(asked.namespace), asked, this.#clock());
+    return page as port.Page<port.ListRows[Of]>;
   }
 
   async put(request: port.PutRequest): Promise<void> {

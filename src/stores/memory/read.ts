@@ -40,7 +40,7 @@ type Position = readonly (string | number)[];
 
 export function list(
   space: Space,
-  request: port.ListRequest,
+  request: Exclude<port.ListRequest, { of: "namespaces" }>,
   now: number,
 ): port.Page<port.ListRows[keyof port.ListRows]> {
   switch (request.of) {
@@ -55,6 +55,16 @@ export function list(
     case "snapshots":
       return listSnapshots(space, request);
   }
+}
+
+/** Namespaces with a stream, removed ones included. A space is also made by a mere read. */
+export function listNamespaces({ spaces }: MemoryData): port.Page<port.NamespaceRow> {
+  const used = [...spaces].filter(([, { streams }]) => streams.size > 0).map(([namespace]) => namespace);
+  return { rows: used.sort(compareNames).map((namespace) => ({ namespace })), cursor: null };
+}
+
+function compareNames(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
 function listStreams(space: Space, request: Request<"streams">): port.Page<port.StreamRow> {

@@ -23,7 +23,8 @@ export function list(database: Database, request: ListRequest): Promise<Page<Lis
   if (request.of === "items") return listItems(database, request);
   if (request.of === "leases") return listLeases(database, request);
   if (request.of === "keys") return listKeys(database, request);
-  return listSnapshots(database, request);
+  if (request.of === "snapshots") return listSnapshots(database, request);
+  return listNamespaces(database);
 }
 
 const ORDER = "ORDER BY s.updated_second DESC, s.updated_at DESC, s.stream";
@@ -152,4 +153,19 @@ async function listSnapshots(
   );
   const rows = stored.map(({ seq, fold, bytes }) => ({ seq, fold: fromText(fold), bytes }));
   return { rows, cursor: null };
+}
+
+/** Jumps through the index of names, so that the number of streams does not matter. */
+async function listNamespaces(database: Database): Promise<Page<Port.NamespaceRow>> {
+  const { schema } = database;
+  const stored = await database.run<Port.NamespaceRow>(
+    `WITH RECURSIVE n (namespace) AS (
+       SELECT min(namespace) FROM ${schema}.streams
+       UNION ALL
+       SELECT (SELECT min(s.namespace) FROM ${schema}.streams AS s WHERE s.namespace > n.namespace)
+       FROM n WHERE n.namespace IS NOT NULL
+     ) SELECT namespace FROM n WHERE namespace IS NOT NULL`,
+    [],
+  );
+  return { rows: stored.map(({ namespace }) => ({ namespace: fromText(namespace) })), cursor: null };
 }

@@ -41,6 +41,8 @@ export function list(
       return listKeys(connection, request);
     case "snapshots":
       return listSnapshots(connection, request);
+    case "namespaces":
+      return listNamespaces(connection);
   }
 }
 
@@ -264,4 +266,18 @@ function listSnapshots(
   type Row = { seq: number; fold: StoredText; bytes: number };
   const stored = entry ? connection.all<Row>(SNAPSHOTS, entry.id) : [];
   return { rows: stored.map((row) => ({ ...row, fold: fromText(row.fold) })), cursor: null };
+}
+
+const FIRST_NAMESPACE = "SELECT namespace FROM streams ORDER BY namespace LIMIT 1";
+const NEXT_NAMESPACE = "SELECT namespace FROM streams WHERE namespace > ? ORDER BY namespace LIMIT 1";
+
+/** Jumps through the index of names, so that the number of streams does not matter. */
+function listNamespaces(connection: Connection): port.Page<port.NamespaceRow> {
+  type Row = { namespace: StoredText };
+  const rows: port.NamespaceRow[] = [];
+  for (let row = connection.get<Row>(FIRST_NAMESPACE); row; ) {
+    rows.push({ namespace: fromText(row.namespace) });
+    row = connection.get<Row>(NEXT_NAMESPACE, row.namespace);
+  }
+  return { rows, cursor: null };
 }

@@ -1,7 +1,7 @@
 /** Names and namespaces: different ones never mix. */
 
 import assert from "node:assert/strict";
-import { batchOf, type Cases, claiming, headAt, outcomeIs, write } from "./harness.ts";
+import { batchOf, type Cases, claiming, headAt, outcomeIs, SPACE, write } from "./harness.ts";
 
 const LONG = "x".repeat(127);
 
@@ -29,6 +29,21 @@ export const nameCases: Cases = {
       assert.deepEqual(await reopened.values("session/s", { namespace }), [namespace]);
       assert.deepEqual(await reopened.streams({ namespace }), ["session/s"]);
     }
+  },
+
+  "namespaces are listed by name, once each, removed streams included": async ({ store, reopen }) => {
+    for (const namespace of [...HOSTILE, SPACE]) {
+      await store.accept(write("session/s", 0), { namespace });
+      await store.accept(write("session/t", 0), { namespace });
+    }
+    await store.remove("session/s");
+    await store.remove("session/t");
+    const { rows, cursor } = await (await reopen()).port.list<"namespaces">({ of: "namespaces" });
+    assert.equal(cursor, null);
+    assert.deepEqual(
+      rows.map(({ namespace }) => namespace),
+      [...new Set([...HOSTILE, SPACE])].sort(),
+    );
   },
 
   "stream kinds with similar or hostile names are distinct": async ({ store }) => {

@@ -209,7 +209,7 @@ const namespaceLeak: Fault = (store) => {
   return {
     append: (batch) => store.append(leak(batch)),
     read: (request) => store.read(leak(request)),
-    list: ((request: ListRequest) => store.list(leak(request) as never)) as Store["list"],
+    list: ((request: ListRequest) => store.list(leak(request as never) as never)) as Store["list"],
     put: (request) => store.put(leak(request)),
     get: (request) => store.get(leak(request)),
     lease: (request) => store.lease(leak(request)),
