@@ -32,7 +32,7 @@ export function serverText(body: string, first = ""): string {
     const fs = require("node:fs");
     const here = (name) => require("node:path").join(process.argv[1], name);
     const write = (text) => fs.writeSync(1, text + "\\n");
-    const say = (message) => write(JSON.stringify({ jsonrpc: "2.0", ...message }));
+    let say = (message) => write(JSON.stringify({ jsonrpc: "2.0", ...message }));
     const ok = (id, text) => say({ id, result: { content: [{ type: "text", text }] } });
     const effect = (text) => fs.appendFileSync(here("effects.log"), text + "\\n");
     ${first}
@@ -61,7 +61,12 @@ export class RawProxy {
   private readonly parsed: Heard[] = [];
 
   /** With a client that has completed the handshake and answers every ping. */
-  static async start(body: string, config = "tools: {}", first = ""): Promise<RawProxy> {
+  static async start(
+    body: string,
+    config = "tools: {}",
+    first = "",
+    keep?: Parameters<typeof runProxy>[0]["keep"],
+  ): Promise<RawProxy> {
     const made = new RawProxy();
     const { input, output, project } = made;
     output.on("data", (chunk: Buffer) => made.hear(String(chunk)));
@@ -74,6 +79,7 @@ export class RawProxy {
       input,
       output,
       log: (text) => made.log.push(text),
+      ...(keep && { keep }),
     });
     const clientInfo = { name: "c", version: "1" };
     const hello = { protocolVersion: "2025-06-18", capabilities: { elicitation: {} }, clientInfo };

@@ -11,6 +11,8 @@
  *     the client's requests            are reported to `onEnd`; the client is told that they failed
  *     the outbox                       is dropped: the client was told, and answers are for the old process
  *
+ * A server that sends a line above the limit is killed: the start of its next message cannot be waited for.
+ *
  * A restarted process gets the client's handshake, log level and subscriptions again.
  */
 
@@ -18,7 +20,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { type Id, isResponse, type Line, parseLine, readLines, requestText, writeLine } from "./json-rpc.ts";
+import type { Id, Line } from "./json-rpc.ts";
+import { isResponse, MAX_LINE, parseLine, readLines, requestText, writeLine } from "./json-rpc.ts";
+import { flattened, withoutOurVoice } from "./untrusted-line.ts";
 
 /** The request was never written: nothing can have happened. */
 export class NotSent extends Error {
@@ -115,9 +119,14 @@ export class Downstream {
       if (this.process === child) this.isReady = false;
       killSoon(child);
     });
-    readLines(child.stdout, (raw) => {
+    const tooLong = (): void => {
+      this.options.log(`the server sent a line above ${MAX_LINE >> 20} MB; it is stopped`);
+      child.kill("SIGKILL");
+    };
+    const read = (raw: string): void => {
       if (this.process === child) this.read(raw);
-    });
+    };
+    readLines(child.stdout, read, tooLong);
     this.ending = new Promise((resolve) => {
       const end = (why: string): void => {
         if (this.process !== child) return;
@@ -274,11 +283,13 @@ export class Downstream {
   }
 
   private read(raw: string): void {
-    const line = parseLine(raw);
-    if (!line) {
+    const flat = flattened(raw);
+    const parsed = flat ?? parseLine(raw);
+    if (!parsed || parsed === "unusable") {
       this.options.log(`the server printed a line that is not a message: ${raw.slice(0, 200)}`);
       return;
     }
+    const line = withoutOurVoice(parsed);
     const { message } = line;
     if (!isResponse(message) || !this.isOwn(message.id)) {
       this.options.onLine(line);

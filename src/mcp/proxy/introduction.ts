@@ -96,9 +96,14 @@ export class Introduction {
       this.downstream.remember("initialize", this.greeting?.raw ?? "");
     }
     if (method !== "tools/list") return;
-    const { tools = [] } = (message.result ?? {}) as {
-      tools?: readonly { name: string; outputSchema?: unknown }[];
-    };
-    for (const { name, outputSchema } of tools) if (outputSchema !== undefined) this.structured.add(name);
+    for (const { name, outputSchema } of toolsIn(message.result))
+      if (outputSchema !== undefined) this.structured.add(name);
   }
+}
+
+/** The tools of an answer to `tools/list`. The server may send anything. */
+export function toolsIn(result: unknown): readonly { name: string; outputSchema?: unknown }[] {
+  const { tools } = Object(result) as { tools?: unknown };
+  if (!Array.isArray(tools)) return [];
+  return tools.filter((each) => typeof (Object(each) as { name?: unknown }).name === "string");
 }

@@ -217,7 +217,8 @@ export function errorText(id: Id | null, error: RpcError): string {
 }
 
 const PARSE_ERROR = -32_700;
-const INVALID_REQUEST = -32_600;
+export const INVALID_REQUEST = -32_600;
+export const INTERNAL_ERROR = -32_603;
 export const INVALID_PARAMS = -32_602;
 
 /** The JSON-RPC error for a line that is not a message, or null if it must not be answered. */
@@ -238,19 +239,43 @@ export function invalidity(raw: string): RpcError | null {
 
 const NEWLINE = 0x0a;
 
-/** Splits at the newline byte only: `readline` would also split at U+2028, which JSON may contain. */
-export function readLines(source: Readable, each: (raw: string) => void): () => void {
+/** The longest line, in bytes. JSON takes several times as much memory. */
+export const MAX_LINE = 32 << 20;
+
+/**
+ * Splits at the newline byte only: `readline` would also split at U+2028, which JSON may contain. A line
+ * above `MAX_LINE` is reported once and skipped up to its end.
+ */
+export function readLines(
+  source: Readable,
+  each: (raw: string) => void,
+  tooLong: () => void = () => undefined,
+): () => void {
   let parts: Buffer[] = [];
+  let bytes = 0;
+  let isSkipping = false;
+  const keep = (part: Buffer): void => {
+    bytes += part.length;
+    if (isSkipping) return;
+    if (bytes <= MAX_LINE) parts.push(part);
+    else {
+      isSkipping = true;
+      parts = [];
+      tooLong();
+    }
+  };
   const read = (chunk: Buffer): void => {
     let from = 0;
     for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
-      parts.push(chunk.subarray(from, at));
+      keep(chunk.subarray(from, at));
       const text = Buffer.concat(parts).toString("utf8").trim();
       parts = [];
+      bytes = 0;
+      isSkipping = false;
       from = at + 1;
       if (text !== "") each(text);
     }
-    if (from < chunk.length) parts.push(chunk.subarray(from));
+    if (from < chunk.length) keep(chunk.subarray(from));
   };
   source.on("data", read);
   return () => void source.off("data", read);

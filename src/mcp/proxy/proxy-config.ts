@@ -84,11 +84,14 @@ export class ProxyConfig {
 
   /** The rule by name, else by the longest matching pattern with `*`, else `UNDECLARED`. */
   ruleFor(tool: string): ToolRule {
-    const exact = this.rules.get(tool);
-    if (exact) return exact;
-    const fitting = [...this.rules].filter(([name]) => name.includes("*") && fits(name, tool));
-    const [longest] = fitting.sort(([a], [b]) => b.length - a.length);
-    return longest?.[1] ?? UNDECLARED;
+    return this.rules.get(tool) ?? this.rules.get(this.patternFor(tool) ?? "") ?? UNDECLARED;
+  }
+
+  /** The pattern that decides about a tool; null if its name or nothing does. */
+  patternFor(tool: string): string | null {
+    if (this.rules.has(tool)) return null;
+    const fitting = [...this.rules.keys()].filter((name) => name.includes("*") && fits(name, tool));
+    return fitting.sort((a, b) => b.length - a.length)[0] ?? null;
   }
 
   entries(): readonly (readonly [string, ToolRule])[] {
@@ -96,9 +99,18 @@ export class ProxyConfig {
   }
 }
 
+/** Takes each part at its first place, which needs no going back, however the tool is named. */
 function fits(pattern: string, tool: string): boolean {
-  const parts = pattern.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`^${parts.join(".*")}$`, "u").test(tool);
+  const [first = "", ...rest] = pattern.split("*");
+  const last = rest.pop() ?? "";
+  if (!tool.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = tool.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return tool.length - last.length >= at && tool.endsWith(last);
 }
 
 export function readProxyConfig(file: string): ProxyConfig {

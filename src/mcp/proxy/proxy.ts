@@ -13,7 +13,8 @@
  *     after the record            the answer: the same request gets it again
  *     after the ping's answer     nothing to remember: the client has read the answer
  *
- * Everything else is forwarded unchanged in both directions.
+ * Everything else is forwarded, the client's lines unchanged, the server's after `untrusted-line.ts`. An
+ * answer of the server reaches the client only under the id of a request that was forwarded.
  */
 
 import type { Readable, Writable } from "node:stream";
@@ -34,15 +35,19 @@ import {
 } from "./answers.ts";
 import { Deliveries, type NumberedCall, recordLate } from "./delivery.ts";
 import { Downstream } from "./downstream.ts";
-import { Introduction, ServerQuestions } from "./introduction.ts";
+import { Introduction, ServerQuestions, toolsIn } from "./introduction.ts";
 import type { Id, Line, RpcError } from "./json-rpc.ts";
 import {
   errorText,
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
   idAt,
   invalidity,
   isId,
   isRequest,
   isResponse,
+  MAX_LINE,
   notificationText,
   parseLine,
   readLines,
@@ -52,6 +57,7 @@ import {
 } from "./json-rpc.ts";
 import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
+import { repeatedKey } from "./untrusted-line.ts";
 
 export type RunCall = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
 
@@ -94,6 +100,7 @@ export class DurableProxy {
   private readonly forwardings = new Map<string, Forwarding>();
   private readonly kept = new Map<string, Answer>();
   private readonly forwarded = new Map<Id, string>();
+  private readonly knownTools = new Set<string>();
   private readonly questions: ServerQuestions;
   private readonly work = new Set<Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
@@ -107,7 +114,7 @@ export class DurableProxy {
       command,
       log,
       feeding: input,
-      onLine: (line) => this.fromServer(line),
+      onLine: (line) => this.guarded(() => this.fromServer(line)),
       onEnd: (why) => this.serverEnded(why),
     });
     this.introduction = new Introduction(this.downstream);
@@ -125,7 +132,8 @@ export class DurableProxy {
     await this.downstream.start().catch((error: Error) => {
       throw cannotStart(this.options.command, error);
     });
-    readLines(input, (raw) => this.fromClient(raw));
+    const tooLong = (): void => this.refuseLength();
+    readLines(input, (raw) => this.answering(raw), tooLong);
     this.timer = setInterval(() => this.settleOpenCalls(), SETTLE_INTERVAL_MS).unref();
   }
 
@@ -139,8 +147,35 @@ export class DurableProxy {
     await this.downstream.stop();
   }
 
-  private fromClient(raw: string): void {
+  /** A fault of ours must not leave the client waiting, nor end the proxy. */
+  private answering(raw: string): void {
     const line = parseLine(raw);
+    const id = line?.message.id;
+    this.guarded(
+      () => this.fromClient(raw, line),
+      (message) => {
+        if (isId(id)) this.background(this.toClient(errorText(id, { code: INTERNAL_ERROR, message })));
+      },
+    );
+  }
+
+  private guarded(act: () => void, failed: (message: string) => void = () => undefined): void {
+    try {
+      act();
+    } catch (error) {
+      const message = `INTERNAL: ${error instanceof Error ? error.message : String(error)}`;
+      this.options.log(message);
+      failed(message);
+    }
+  }
+
+  private refuseLength(): void {
+    const message = `a line has more than ${MAX_LINE >> 20} MB`;
+    this.options.log(`the client sent too much: ${message}`);
+    this.background(this.toClient(errorText(null, { code: INVALID_REQUEST, message })));
+  }
+
+  private fromClient(raw: string, line: Line | null): void {
     if (line && isResponse(line.message) && isId(line.message.id)) {
       this.clientAnswered(line, line.message.id);
       return;
@@ -148,6 +183,13 @@ export class DurableProxy {
     const { id, method } = line?.message ?? {};
     if (!line || typeof method !== "string" || (id !== undefined && !isId(id))) {
       this.refuse(raw, isId(id) ? id : null);
+      return;
+    }
+    const twice = repeatedKey(raw);
+    if (twice !== null) {
+      const message = `Nothing was done: the key ${JSON.stringify(twice.slice(0, SHOWN))} stands twice.`;
+      this.options.log(`refused a message: ${message}`);
+      if (isId(id)) this.background(this.toClient(errorText(id, { code: INVALID_REQUEST, message })));
       return;
     }
     const wasIntroduced = this.introduction.isDone;
@@ -171,7 +213,12 @@ export class DurableProxy {
     if (this.introduction.isModern) this.background(this.deliveries.readAll());
     const { raw, message } = line;
     const name = message.params?.["name"];
-    if (method === "tools/call" && typeof name === "string") {
+    if (method === "tools/call") {
+      if (typeof name !== "string") {
+        const error = { code: INVALID_PARAMS, message: "Nothing was done: the name of a tool is a string." };
+        this.background(this.toClient(errorText(id, error)));
+        return;
+      }
       const rule = this.options.config.ruleFor(name);
       if (rule.effect !== "read") {
         const rounded = line.inexact.find(({ path }) => path[0] === "params");
@@ -220,13 +267,34 @@ export class DurableProxy {
   private fromServer(line: Line): void {
     const { raw, message } = line;
     if (isResponse(message)) {
-      this.introduction.answered(line, this.forwarded.get(message.id));
+      const method = this.forwarded.get(message.id);
+      // Only the ledger answers its calls: an answer to another id could pass for one of them.
+      if (method === undefined) {
+        this.options.log(`dropped an answer of the server that the client did not ask for: ${shown(raw)}`);
+        return;
+      }
       this.forwarded.delete(message.id);
+      this.introduction.answered(line, method);
+      if (method === "tools/list") this.nameNewTools(message.result);
     }
     let told: string | null = raw;
     if (isRequest(message)) told = this.questions.asked(raw, message.id);
     else if (message.method === "notifications/cancelled") told = this.questions.withdrawn(line);
     if (told !== null) this.background(this.toClient(told));
+  }
+
+  /** A pattern such as `read_*` was written before the server had these tools, which may be no reads. */
+  private nameNewTools(result: unknown): void {
+    for (const { name } of toolsIn(result)) {
+      if (this.knownTools.has(name)) continue;
+      this.knownTools.add(name);
+      const pattern = this.options.config.patternFor(name);
+      if (pattern === null) continue;
+      const { effect } = this.options.config.ruleFor(name);
+      const what = `tool ${JSON.stringify(name.slice(0, SHOWN))}`;
+      const why = `falls under the pattern ${pattern} (${effect})`;
+      this.options.log(`${what} ${why}; name it in tools.yaml if that is wrong`);
+    }
   }
 
   private serverEnded(why: string): void {
@@ -266,13 +334,19 @@ export class DurableProxy {
     this.asked.delete(id);
     // The client cancelled; the ledger keeps the answer for the next identical request.
     if (isCancelled) return;
-    await this.toClient(
-      "error" in answer
-        ? errorText(id, answer.error)
-        : resultText(id, answerJson(this.withResultType(answer.result))),
-    );
+    await this.toClient(this.answerText(id, answer));
     failpoint("mcp.replied");
     if (call && isDelivery) await this.confirmDelivery(call, id);
+  }
+
+  private answerText(id: Id, answer: Answer): string {
+    try {
+      if ("error" in answer) return errorText(id, answer.error);
+      return resultText(id, answerJson(this.withResultType(answer.result)));
+    } catch (error) {
+      // An answer that cannot be written as JSON: the ledger has it, and the client must not wait for it.
+      return resultText(id, JSON.stringify(troubleAnswer(error)));
+    }
   }
 
   private forwardingOf(id: Id, params: Readonly<Record<string, unknown>>): Forwarding {
