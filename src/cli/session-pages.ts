@@ -80,7 +80,7 @@ export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string
 }
 
 function effectsOff(session: string, screen: Screen): string {
-  const command = commandToPaste(screen, `holdfast session effects ${session} on`);
+  const command = commandToPaste(screen, `holdfast session effects ${shellWord(session)} on`);
   return `its effects are off: tools that change the world are refused; switch them on: ${command}`;
 }
 

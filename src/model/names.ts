@@ -21,9 +21,43 @@ export function checkId(value: unknown, what: string): string {
   });
 }
 
-/** `session/alpha`. Integrations bring kinds of their own. */
+/**
+ * Ids of sessions take what ids of users contain: `auth0|abc`, `ann@example.com`, `user:42`, `+4930123`.
+ * Inside, a character that `ID` lacks is written as `~` and the hexadecimal digits of its UTF-8 bytes:
+ * `auth0~7Cabc`. Thus stores, file names and leases see the small alphabet only, and different ids stay
+ * different. Slashes, quotes, spaces and control characters are rejected.
+ */
+const WIDE_ID = /^[\p{L}\p{N}_:@|+=,~!#$%&*();^][\p{L}\p{N}\p{M}._:@|+=,~!#$%&*();^-]{0,127}$/u;
+
+export function isSessionId(value: unknown): value is string {
+  return typeof value === "string" && WIDE_ID.test(value);
+}
+
+/** `session/alpha`. Integrations bring kinds of their own. Goals become folders, so their ids are narrow. */
 export function streamName(kind: string, id: string): string {
-  return `${checkId(kind, "stream kind")}/${checkId(id, `${kind} id`)}`;
+  checkId(kind, "stream kind");
+  if (isId(id) || kind === "goal") return `${kind}/${checkId(id, `${kind} id`)}`;
+  if (isSessionId(id)) return `${kind}/${escapeId(id)}`;
+  throw new HoldfastError("NAME_INVALID", `${kind} id ${quoteValue(id)} is not a valid id`, {
+    hint:
+      "Use 1 to 128 letters, digits or . _ - : @ | + = , ~ ! # $ % & * ( ) ; ^ without a leading dot or dash. " +
+      "Spaces, slashes and quotes are not allowed.",
+    data: { what: `${kind} id` },
+  });
+}
+
+function escapeId(id: string): string {
+  return id.replace(/^_|[^A-Za-z0-9._-]/gu, (character) =>
+    Array.from(new TextEncoder().encode(character), (byte) => {
+      return `~${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+    }).join(""),
+  );
+}
+
+function unescapeId(escaped: string): string {
+  const bytes = (run: string): Uint8Array =>
+    Uint8Array.from(run.slice(1).split("~"), (byte) => Number.parseInt(byte, 16));
+  return escaped.replace(/(?:~[0-9A-F]{2})+/g, (run) => new TextDecoder().decode(bytes(run)));
 }
 
 export function streamKind(stream: string): string {
@@ -31,12 +65,14 @@ export function streamKind(stream: string): string {
 }
 
 export function streamId(stream: string): string {
-  return stream.slice(stream.indexOf("/") + 1);
+  const id = stream.slice(stream.indexOf("/") + 1);
+  return id.includes("~") ? unescapeId(id) : id;
 }
 
-/** `session/alpha` or `goal/checkout/T-001`: ids joined by slashes. */
+/** `session/alpha` or `goal/checkout/T-001`: ids joined by slashes, each perhaps escaped. */
 export function checkLeaseName(name: string): string {
-  for (const part of name.split("/")) checkId(part, "lease name part");
+  for (const part of name.split("/"))
+    if (!/^[A-Za-z0-9~][A-Za-z0-9._~-]*$/.test(part)) checkId(part, "lease name part");
   return name;
 }
 

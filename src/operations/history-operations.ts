@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
-import { streamName } from "../model/names.ts";
+import { shellWord, streamName } from "../model/names.ts";
 import type { Block } from "../model/session/index.ts";
 import type { Event } from "../model/stream/index.ts";
 import type { Holdfast } from "../open.ts";
@@ -159,7 +159,7 @@ export const historyOperations = [
       const [found] = await eventsBetween(holdfast, id, seq - 1, seq);
       if (!found) {
         throw new HoldfastError("INPUT_INVALID", `session ${id} has no event ${seq}`, {
-          hint: `List them: holdfast session log ${id}`,
+          hint: `List them: holdfast session log ${shellWord(id)}`,
           data: { session: id, seq },
         });
       }

@@ -3,7 +3,7 @@
 import { statSync } from "node:fs";
 import * as z from "zod";
 import { isProvablyDead } from "../journal/index.ts";
-import { streamId, streamName } from "../model/names.ts";
+import { shellWord, streamId, streamName } from "../model/names.ts";
 import { type Call, type SessionState, sessionKind } from "../model/session/index.ts";
 import { age } from "../model/time.ts";
 import type { Holdfast } from "../open.ts";
@@ -88,7 +88,7 @@ async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: nu
     .map((call) => {
       const { session, tool, unbegun } = call;
       const { held = null, gone = null, seq = null, goal = null } = around.get(session) ?? {};
-      const named = `${call.callId} --session ${session} --why …`;
+      const named = `${call.callId} --session ${shellWord(session)} --why …`;
       return {
         kind: unbegun ? "approval" : "call",
         id: `call ${session} ${call.callId}`,
@@ -99,7 +99,7 @@ async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: nu
         goneHolder: gone && pickFields(view.holder, gone),
         command: unbegun
           ? `holdfast approve ${named}`
-          : `holdfast resolve ${call.callId} landed|retry|failed --session ${session} --why …`,
+          : `holdfast resolve ${call.callId} landed|retry|failed --session ${shellWord(session)} --why …`,
       };
     });
 }
@@ -145,7 +145,7 @@ function* sessionNeeds(row: StreamRow, dead: LeaseRow | undefined, now: number):
       kind: "session",
       id: `stale ${session}`,
       what,
-      command: `holdfast session retry ${session}`,
+      command: `holdfast session retry ${shellWord(session)}`,
     };
   }
   for (const [unit, { spent, limit }] of budgetRows(facets.budget)) {
@@ -157,7 +157,7 @@ function* sessionNeeds(row: StreamRow, dead: LeaseRow | undefined, now: number):
       kind: "budget",
       id: `budget ${session} ${unit}`,
       what,
-      command: `holdfast session show ${session}`,
+      command: `holdfast session show ${shellWord(session)}`,
     };
   }
 }

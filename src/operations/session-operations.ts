@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { allRows, everyRow, isUndecodable } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { isId, streamId, streamName } from "../model/names.ts";
+import { isSessionId, shellWord, streamId, streamName } from "../model/names.ts";
 import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
@@ -21,7 +21,7 @@ const ROWS_AT_ONCE = 1_000;
 /** The typed id, or the only session whose id begins with it. */
 export async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
   const { journal } = holdfast;
-  if (isId(typed) && (await journal.row(streamName("session", typed))).state === "live") return typed;
+  if (isSessionId(typed) && (await journal.row(streamName("session", typed))).state === "live") return typed;
   const asked = { of: "streams", kind: "session", limit: ROWS_AT_ONCE } as const;
   const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
   const ids = rows.map(({ stream }) => streamId(stream));
@@ -140,7 +140,7 @@ export async function withVersionHint<Result>(id: string, asked: Promise<Result>
   return asked.catch((error: unknown) => {
     if (!isHoldfastError(error, "VERSION_NOT_FOUND")) throw error;
     throw new HoldfastError("VERSION_NOT_FOUND", error.message, {
-      hint: `List its versions: holdfast session versions ${id}. Deleted versions are gone.`,
+      hint: `List its versions: holdfast session versions ${shellWord(id)}. Deleted versions are gone.`,
       cause: error,
       data: error.data,
     });

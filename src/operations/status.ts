@@ -9,7 +9,7 @@
 import { allRows, isProvablyDead, loadStream, type PayloadCodec, Payloads } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
-import { streamId } from "../model/names.ts";
+import { shellWord, streamId } from "../model/names.ts";
 import { didYouMean } from "../model/options.ts";
 import { age } from "../model/time.ts";
 import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
@@ -325,7 +325,7 @@ export async function abandonedNeeds(source: Source, now: number): Promise<Need[
     const session = sessions.get(id);
     if (!session || held.has(session.stream)) return [];
     const what = whyAbandoned(id, worker, session, now);
-    return what === null ? [] : [{ what, command: `holdfast session retry ${id}` }];
+    return what === null ? [] : [{ what, command: `holdfast session retry ${shellWord(id)}` }];
   });
 }
 

@@ -10,7 +10,7 @@ import type { SessionCore } from "./session-core.ts";
  * The options of `session.call`.
  *
  * @example
- * await session.call({ tool: charge, args: { order: "17" }, id: "charge-17" });
+ * await session.call({ tool: charge, args: { order: "17" }, callId: "charge-17" });
  */
 export interface DirectCall<Result, Input = unknown> {
   readonly tool: Tool<Result, Input>;

@@ -12,7 +12,7 @@ import { failpoint } from "../failpoint.ts";
 import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { streamName } from "../model/names.ts";
+import { shellWord, streamName } from "../model/names.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import type { Amounts, JsonObject, SessionState } from "../model/session/index.ts";
 import { isChildReservation, openCallsOf, sessionKind, spentAndReserved } from "../model/session/index.ts";
@@ -192,7 +192,8 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
     `session ${id} was last changed ${age(ageMs)} ago (stale after ${age(ttlMs)})`,
     {
       hint:
-        `Read it first. Then pass stale: "use" to continue it, or run: holdfast session retry ${id}. ` +
+        'Read it first. Then pass stale: "use" to continue it, or run: ' +
+        `holdfast session retry ${shellWord(id)}. ` +
         `Or start a new session. Its ttlMs is ${age(ttlMs)}; null means forever.`,
       data: { session: id, ageMs, ttlMs },
     },

@@ -189,7 +189,7 @@ export class Session {
    * Runs one call outside any message, with the same promises. The id identifies it after a crash.
    *
    * @example
-   * const outcome = await session.call({ tool: charge, args: { order: 17 }, id: "charge-17" });
+   * const outcome = await session.call({ tool: charge, args: { order: 17 }, callId: "charge-17" });
    */
   call<Result, Input>(direct: DirectCall<Result, Input>): Promise<DirectOutcome<Result>> {
     return this.core.duringCommit(() => runDirectCall(this.core, direct));

@@ -16,6 +16,7 @@
 import { commitResult, type Journal, Lease } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
+import { shellWord } from "../model/names.ts";
 import type { Amounts, Budget, Call, SessionState } from "../model/session/index.ts";
 import { addAmounts, childReservation, openCallsOf, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
@@ -125,7 +126,9 @@ function mustBeCertain({ callId, text }: Refusal, session: string, open: readonl
   const calls = open.filter(({ status, doubt }) => status === "issued" || doubt !== null);
   if (calls.length === 0) return;
   const named = calls.map(({ callId: id, tool, status }) => `${tool} ${id} (${status})`).join(", ");
-  const commands = calls.map(({ callId: id }) => `holdfast resolve ${id} landed|failed --session ${session}`);
+  const commands = calls.map(
+    ({ callId: id }) => `holdfast resolve ${id} landed|failed --session ${shellWord(session)}`,
+  );
   const problem = `${text}: of its sub-agent ${session} nobody knows whether these happened: ${named}`;
   throw new HoldfastError("SESSION_HAS_OPEN_CALLS", problem, {
     hint: `Answer for those first: ${commands.join("; ")}. Or run its agent, which finds out what it can.`,

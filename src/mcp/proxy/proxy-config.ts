@@ -5,7 +5,7 @@ import { parse, YAMLParseError } from "yaml";
 import * as z from "zod";
 import { HoldfastError } from "../../model/errors.ts";
 import { formatPath } from "../../model/json.ts";
-import { isId } from "../../model/names.ts";
+import { isSessionId } from "../../model/names.ts";
 import { badPlaceholder, conditionSchema, templateSchema } from "./condition.ts";
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -69,7 +69,7 @@ const UNDECLARED: ToolRule = described.parse({});
 const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
 
 const config = z.strictObject({
-  session: z.string().refine(isId, "is not a session id").optional(),
+  session: z.string().refine(isSessionId, "is not a session id").optional(),
   tools: z.record(z.string().min(1), z.union([bare, described])).default({}),
 });
 
