@@ -218,7 +218,7 @@ export class Holdfast {
    * Takes a session, new or existing. If another process holds it, this waits up to one lease; it does not
    * wait for a process that is provably dead.
    *
-   * An id may be that of a user: `auth0|abc`, `ann@example.com`, `user:42`. It has 1 to 128 letters, digits or
+   * An id may be that of a user: `auth0|abc`, `ann@example.com`, `user:42`. It has 1 to 128 letters, digits,
    * `._-:@|+=,~!#$%&*();^`, and no leading dot or dash. Slashes, quotes and spaces are rejected.
    *
    * @example

@@ -40,7 +40,7 @@ export function streamName(kind: string, id: string): string {
   if (isSessionId(id)) return `${kind}/${escapeId(id)}`;
   throw new HoldfastError("NAME_INVALID", `${kind} id ${quoteValue(id)} is not a valid id`, {
     hint:
-      "Use 1 to 128 letters, digits or . _ - : @ | + = , ~ ! # $ % & * ( ) ; ^ without a leading dot or dash. " +
+      "Use 1 to 128 letters, digits or . _ - : @ | + = , ~ ! # $ % & * ( ) ; ^, no leading dot or dash. " +
       "Spaces, slashes and quotes are not allowed.",
     data: { what: `${kind} id` },
   });
