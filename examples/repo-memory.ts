@@ -98,6 +98,7 @@ for (const manager of [onFile, inStore]) {
   await manager.update((state) => ({ ...state, risks: [...state.risks, "late"] }));
   console.log(`committed: ${(await manager.commit()).risks.join(", ")}`);
 }
+for (const { by, state } of await onFile.history()) console.log(`${by}: ${state?.risks?.join(", ")}`);
 try {
   await onFile.update((state) => ({ ...state, risks: null as never }));
 } catch (error) {

@@ -64,7 +64,8 @@ function schemasOf(fields: FieldSpecs): Record<string, JsonSchema> {
 }
 
 function stateSchema(name: string, fields: FieldSpecs): JsonSchema {
-  const body = record({ schema_version: { const: 1 }, ...schemasOf(fields) });
+  const touch = { last_human_touch: { anyOf: [{ type: "string" }, { type: "null" }] } };
+  const body = record({ schema_version: { const: 1 }, ...touch, ...schemasOf(fields) });
   return { ...head(name, "state"), ...body };
 }
 
@@ -150,6 +151,8 @@ ${memoryText(name, type)}`;
 function typesText(type: string, state: FieldSpecs, build: FieldSpecs, review: FieldSpecs): string {
   return `export interface ${type}State {
   schema_version: 1;
+  /** When a person last edited the file; the manager keeps it. */
+  last_human_touch: string | null;
 ${members(state)}}
 
 export interface ${type}BuildTask {
@@ -176,6 +179,7 @@ function specsText(type: string, state: FieldSpecs): string {
   migrations: stateMigrations,
   initial: {
     schema_version: 1,
+    last_human_touch: null,
   ${initial.join("  ").trimEnd()}
   } satisfies ${type}State as ${type}State,
 };

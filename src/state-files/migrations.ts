@@ -11,6 +11,7 @@
  * | after the write | the new file and the backup | does nothing |
  */
 
+import { stat, utimes } from "node:fs/promises";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
@@ -91,7 +92,10 @@ export async function migrateFile(file: string, options: MigrateFileOptions): Pr
   // The name contains a hash of the content: a second run cannot put anything else in its place.
   const backup = `${file}.v${from}-${sha256(old).slice(0, 12)}.bak`;
   await writeFileWhole(backup, old);
+  const { atime, mtime } = await stat(file);
   await writeFileWhole(file, text);
+  // A migration is no person's edit, so the time of the last edit stays.
+  await utimes(file, atime, mtime);
   return { file, from, to, written: true, backup, text };
 }
 

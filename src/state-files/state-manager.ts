@@ -6,18 +6,15 @@
  * share one manager: loads, updates and commits run in the order of their calls.
  */
 
-import { dirname } from "node:path";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
+import { streamName } from "../model/names.ts";
 import { event, type StreamKind } from "../model/stream/index.ts";
-import { withFileLock } from "./file-lock.ts";
-import { layoutJson } from "./json-layout.ts";
 import { type Migrations, migrate } from "./migrations.ts";
 import type { JsonSchema } from "./schema-check.ts";
 import { checkOf, type SchemaCheck, schemaRefused } from "./schema-check.ts";
-import { parseJson, readBounded } from "./untrusted-text.ts";
-import { prepareFile, syncFolder } from "./whole-file.ts";
+import { type NextState, type StateChange, StateFile } from "./state-file.ts";
 
 type JsonObject = Record<string, unknown>;
 
@@ -27,13 +24,18 @@ export interface StateSpec<State> {
   readonly migrations?: Migrations;
   /** The state before the first commit. Without it, loading a state that does not exist throws. */
   readonly initial?: State;
+  /** For how long a file refuses commits after a person edited it. Default: 5,000 ms; 0 switches it off. */
+  readonly quietMs?: number;
 }
+
+const QUIET_MS = 5_000;
 
 /** `change` gets the stored state, or null, and makes its result durable. */
 interface Storage {
   readonly name: string;
   read(): Promise<JsonObject | null>;
-  change(next: (current: JsonObject | null) => JsonObject): Promise<void>;
+  change(next: NextState): Promise<void>;
+  history(): Promise<StateChange[]>;
 }
 
 type Update<State> = (state: State) => State | undefined;
@@ -57,12 +59,16 @@ export class StateManager<State extends object = JsonObject> {
     this.spec = spec;
   }
 
-  /** Keeps the state in a JSON file: written whole or not at all, one writer at a time. */
+  /**
+   * Keeps the state in a JSON file: written whole or not at all, one writer at a time. Every commit is also a
+   * line of `<name>.events.jsonl` beside it. For five seconds after a person's edit, commits fail with
+   * HUMAN_EDITING. A schema that has `last_human_touch` gets the time of the last edit there.
+   */
   static onFile<State extends object = JsonObject>(
     path: string,
     spec: StateSpec<State>,
   ): StateManager<State> {
-    return new StateManager(fileStorage(path), spec);
+    return new StateManager(new StateFile(path, spec.quietMs ?? QUIET_MS), spec);
   }
 
   /** Keeps the state in a store, under a name. Each commit is an event, so past states stay readable. */
@@ -104,14 +110,29 @@ export class StateManager<State extends object = JsonObject> {
       const check = await checkOf(this.spec.schema);
       if (this.updates.length === 0) return this.current ?? this.loadNow();
       let made: State | null = null;
-      await this.storage.change((stored) => {
-        made = this.build(stored, this.updates, check);
+      await this.storage.change((stored, touch) => {
+        made = this.build(stored, [...this.updates, ...this.touchUpdate(touch)], check);
         return made as JsonObject;
       });
       this.updates = [];
       this.current = made as unknown as State;
       return this.current;
     });
+  }
+
+  /**
+   * Every stored state, oldest first: committed by programs, or edited by a person.
+   *
+   * @example
+   * const before = (await settings.history()).at(-2)?.state; // the state before the last commit
+   */
+  history(): Promise<StateChange<State>[]> {
+    return this.storage.history() as Promise<StateChange<State>[]>;
+  }
+
+  private touchUpdate(touch: string | null): Update<State>[] {
+    const isKept = Object.hasOwn((this.spec.schema["properties"] ?? {}) as object, "last_human_touch");
+    return isKept && touch !== null ? [(state) => ({ ...state, last_human_touch: touch })] : [];
   }
 
   private enqueue<Result>(act: () => Promise<Result>): Promise<Result> {
@@ -131,33 +152,6 @@ export class StateManager<State extends object = JsonObject> {
     if (problem) throw schemaRefused(this.storage.name, problem);
     return structuredClone(copy) as unknown as State;
   }
-}
-
-const FILE_BYTES = 64 * 1024 * 1024;
-
-function fileStorage(path: string): Storage {
-  const read = async (): Promise<JsonObject | null> => {
-    const text = await readBounded(path, FILE_BYTES);
-    return text === null ? null : parseJson(text);
-  };
-  const attempt = (next: (current: JsonObject | null) => JsonObject): Promise<boolean> =>
-    withFileLock(path, async (lock) => {
-      const prepared = await prepareFile(path, `${layoutJson(next(await read()))}\n`);
-      if (!(await lock.isHeld())) {
-        await prepared.discard();
-        return false;
-      }
-      await prepared.place();
-      await syncFolder(dirname(path));
-      return true;
-    });
-  return {
-    name: path,
-    read,
-    change: async (next) => {
-      for (;;) if (await attempt(next)) return;
-    },
-  };
 }
 
 interface StoredState {
@@ -189,9 +183,15 @@ function storeStorage(journal: Journal, name: string): Storage {
     change: async (next) => {
       const log = await journal.open(stateKind, name);
       await log.commit(({ value }) => ({
-        events: [{ type: "state.committed", data: { value: next(value) } }],
+        events: [{ type: "state.committed", data: { value: next(value, null) } }],
         result: undefined,
       }));
+    },
+    history: async () => {
+      const changes: StateChange[] = [];
+      for await (const [seq, { at, data }] of journal.events(streamName(stateKind.kind, name)))
+        changes.push({ seq, at: new Date(at), by: "program", state: (data as { value: JsonObject }).value });
+      return changes;
     },
   };
 }

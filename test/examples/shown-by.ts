@@ -164,4 +164,5 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "StateManager.load": "repo-memory",
   "StateManager.update": "repo-memory",
   "StateManager.commit": "repo-memory",
+  "StateManager.history": "repo-memory",
 };

@@ -29,7 +29,7 @@ test("every attempt throws STORE_FULL and leaves nothing; with room the file is 
   const limit = ["sh", "-c", 'ulimit -f 0; exec "$0" "$@"'];
   const adder = new Companion("../../state-files/programs/adder.ts", [path], limit);
   expect(await adder.hearAll()).toMatchObject([refused, refused, refused]);
-  expect(readdirSync(folder)).toEqual(["state.json"]);
+  expect(readdirSync(folder).sort()).toEqual(["state.events.jsonl", "state.json"]);
   expect(readFileSync(path, "utf8")).toBe(before);
   expect(await add(path)).toBe(2);
 });

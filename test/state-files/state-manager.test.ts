@@ -1,6 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -99,6 +109,9 @@ describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
     expect((await manager.load()).risks).toEqual(["late"]);
     await manager.commit();
     expect((await opened.another().load()).risks).toEqual(["late"]);
+    expect(await manager.history()).toEqual([
+      { seq: 1, at: expect.any(Date), by: "program", state: { ...spec.initial, risks: ["late"] } },
+    ]);
     await opened.dispose();
   });
 
@@ -150,6 +163,93 @@ describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
 
 /** Commits of each process that is not killed. */
 const COMMITS = process.env["HOLDFAST_FULL"] ? 40 : 15;
+
+describe("a state in a file", () => {
+  const file = () => join(folder, "made", "state.json");
+  const log = () => join(folder, "made", "state.events.jsonl");
+  const manager = (more: object = {}) => StateManager.onFile<Example>(file(), { ...spec, ...more });
+  const addRisk = async (risk: string, by = manager()): Promise<Example> => {
+    await by.update((state) => ({ ...state, risks: [...state.risks, risk] }));
+    return by.commit();
+  };
+  const edit = (risks: string[], secondsAgo: number): void => {
+    writeFileSync(file(), JSON.stringify({ schema_version: 2, tasks: [], risks }));
+    const at = Date.now() / 1_000 - secondsAgo;
+    utimesSync(file(), at, at);
+  };
+
+  test("its folder is made, and every past state can be read back", async () => {
+    await addRisk("one");
+    await addRisk("two");
+    edit(["by hand"], 60);
+    await addRisk("three");
+    const past = (await manager().history()).map(({ seq, by, state }) => [seq, by, state?.risks]);
+    expect(past).toEqual([
+      [1, "program", ["one"]],
+      [2, "program", ["one", "two"]],
+      [3, "person", ["by hand"]],
+      [4, "program", ["by hand", "three"]],
+    ]);
+    expect(readFileSync(log(), "utf8").split("\n")).toHaveLength(5);
+  });
+
+  test("a commit within five seconds of a person's edit is refused, and the edit is kept", async () => {
+    await addRisk("agent");
+    edit(["HUMAN"], 0);
+    await expect(addRisk("agent2")).rejects.toMatchObject({ code: "HUMAN_EDITING", retryable: true });
+    expect(JSON.parse(readFileSync(file(), "utf8")).risks).toEqual(["HUMAN"]);
+    edit(["HUMAN"], 6);
+    expect((await addRisk("agent2")).risks).toEqual(["HUMAN", "agent2"]);
+    edit(["HUMAN again"], 0);
+    expect((await addRisk("agent3", manager({ quietMs: 0 }))).risks).toEqual(["HUMAN again", "agent3"]);
+  });
+
+  test("last_human_touch is kept where the schema has it", async () => {
+    const properties = { ...schema.properties, last_human_touch: { type: "string" } };
+    const kept = () => manager({ schema: { ...schema, properties } });
+    expect(await addRisk("agent", kept())).not.toHaveProperty("last_human_touch");
+    edit(["HUMAN"], 3_600);
+    const { mtime } = statSync(file());
+    for (const risk of ["a", "b"])
+      expect(await addRisk(risk, kept())).toMatchObject({
+        last_human_touch: new Date(Math.floor(mtime.getTime())).toISOString(),
+      });
+  });
+
+  test("a crash between the log and the file is no person's edit, and a torn line is cut off", async () => {
+    await addRisk("one");
+    const before = readFileSync(file(), "utf8");
+    await addRisk("two");
+    // As a kill before the rename leaves it: the log has the line, the file is the old one.
+    writeFileSync(file(), before);
+    const at = Date.now() / 1_000 - 1;
+    utimesSync(file(), at, at);
+    appendFileSync(log(), '{"seq":3,"at":"2026');
+    expect((await addRisk("three")).risks).toEqual(["one", "three"]);
+    const past = (await manager().history()).map(({ seq, by }) => [seq, by]);
+    expect(past).toEqual([1, 2, 3].map((seq) => [seq, "program"]));
+  });
+
+  test.each([
+    ["half written", '{\n  "schema_version": 2,\n  "tasks": [', 3],
+    ["empty", "", 1],
+    ["another value", "[1]\n", 1],
+    ["with a merge's marks", "{\n<<<<<<< HEAD\n}", 2],
+  ])("a file that is %s is an error with its name, the line and the way out", async (_, text, line) => {
+    await addRisk("one");
+    writeFileSync(file(), text);
+    const failed = {
+      name: "HoldfastError",
+      code: "STORE_CORRUPT",
+      message: expect.stringContaining(`${file()}, line ${line}: `),
+      hint: expect.stringContaining(log()),
+      data: { file: file(), line },
+    };
+    await expect(manager().load()).rejects.toMatchObject(failed);
+    await expect(addRisk("two")).rejects.toMatchObject(failed);
+    expect(readFileSync(file(), "utf8")).toBe(text);
+  });
+});
 
 test("two processes that commit at once lose nothing, and a killed one leaves a whole file", async () => {
   const file = join(folder, "shared.json");
