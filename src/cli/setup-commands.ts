@@ -2,6 +2,8 @@
 
 import { join, relative } from "node:path";
 import type { ResultOf } from "../operations/index.ts";
+import { projectPlace } from "../project-place.ts";
+import { agentsThere } from "../wiring/index.ts";
 import { type Command, command, list, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
 import { commandToPaste, EXIT, linesOf, type Screen } from "./screen.ts";
@@ -9,7 +11,7 @@ import { commandToPaste, EXIT, linesOf, type Screen } from "./screen.ts";
 export const setupCommands: readonly Command[] = [
   command("init", "create the store and .planning/, wire coding agents", {
     options: [
-      ["--agent <names>", "claude,codex,cursor,gemini, or none (default: all)"],
+      ["--agent <names>", "claude,codex,cursor,gemini, all or none (default: those that are there)"],
       ["--command <command>", "how agents start holdfast (default: detected)"],
       ["--dry-run", "only show what would change"],
       ["--remove", "remove the wiring; the store stays"],
@@ -84,7 +86,7 @@ function fields(typed: readonly string[] | undefined): Record<string, unknown> |
   );
 }
 
-/** On a terminal, asks which agents to wire. Elsewhere the default is all. */
+/** On a terminal, asks which agents to wire. Elsewhere the default is those that are there. */
 async function askAgents(options: Options): Promise<Options> {
   const { agent, check, remove, store } = options;
   const isStoreNamed = store !== undefined || Boolean(process.env["HOLDFAST_STORE"]);
@@ -98,7 +100,7 @@ async function askAgents(options: Options): Promise<Options> {
       { value: "cursor", label: "Cursor" },
       { value: "gemini", label: "Gemini CLI" },
     ],
-    initialValues: ["claude", "codex", "cursor", "gemini"],
+    initialValues: [...agentsThere(projectPlace(process.cwd()).root)],
     required: false,
   });
   if (isCancel(asked)) throw new Misuse("init was cancelled", "Nothing was changed.", EXIT.interrupted);

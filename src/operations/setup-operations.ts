@@ -16,6 +16,7 @@ import {
   AGENT_TABLE,
   AGENTS,
   agentsNamed,
+  agentsThere,
   findLaunch,
   loadPlanner,
   loadProver,
@@ -125,8 +126,7 @@ function checkCommandOf(typed: string, named: string | undefined): string {
 async function plan(context: Context, input: Init): Promise<Plan> {
   const { agents: named, command, remove = false, dryRun = false } = input;
   const { root, home } = context.place;
-  // The project's hooks use the default store, so a named store wires no agents.
-  const agents = named === undefined && context.isStoreNamed ? [] : agentsNamed(named);
+  const agents = named === undefined && !remove ? agentsToWire(context) : agentsNamed(named);
   const launch = launchOf(context, command);
   const records = new Records(home);
   const { planWiring, unifiedDiff } = await loadPlanner();
@@ -138,10 +138,23 @@ async function plan(context: Context, input: Init): Promise<Plan> {
     record: (path) => records.of(path),
   });
   const isNoted = launch.note !== null && agents.length > 0 && !remove;
-  const notes = [...files.flatMap((each) => each.notes), ...(isNoted ? [launch.note ?? ""] : [])];
+  const isNoneThere = agents.length === 0 && named === undefined && !context.isStoreNamed;
+  const notes = [
+    ...files.flatMap((each) => each.notes),
+    ...(isNoted ? [launch.note ?? ""] : []),
+    ...(isNoneThere ? [`no coding agent was found. To wire one: ${launch.typed} init --agent claude`] : []),
+  ];
   const diffs = dryRun ? files.map(({ path, before, after }) => unifiedDiff(path, before, after)) : null;
   const checkCommand = checkCommandOf(launch.typed, command);
   return { agents, files, diffs, records, notes, root, command: launch.typed, checkCommand };
+}
+
+/** Agents that are there, and those wired already: a second `init` changes nothing. */
+function agentsToWire({ place, isStoreNamed }: Context): readonly AgentName[] {
+  // The project's hooks use the default store, so a named store wires no agents.
+  if (isStoreNamed) return [];
+  const known = [...agentsThere(place.root), ...wiredAgents(place)];
+  return AGENTS.filter((each) => known.includes(each));
 }
 
 function fileResult({ path, agent, before, after }: PlannedFile, diff: string | null): z.input<typeof file> {

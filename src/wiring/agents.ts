@@ -1,5 +1,8 @@
 /** The agents that can be wired; `docs/coding-agents.md` compares their shapes, units and limits. */
 
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
 import type { Ours, Wanted } from "./json-file.ts";
 
@@ -27,6 +30,12 @@ export interface AgentRow {
   /** The setting that switches its hooks off, and the files that may have it; the first one decides. */
   readonly hooksOff?: { readonly key: string; readonly paths: readonly string[] };
   readonly afterwards: string;
+  /** Its folder, in a project and in a user's home, its own files in a project, and its programs. */
+  readonly traces: {
+    readonly folder: string;
+    readonly files: readonly string[];
+    readonly programs: readonly string[];
+  };
 }
 
 const hook = (launch: Launch, agent: AgentName, event: string): string =>
@@ -95,6 +104,7 @@ const claude: AgentRow = {
     { path: ".mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there, "stdio") },
   ],
   hooksOff: { key: "disableAllHooks", paths: [".claude/settings.local.json", ".claude/settings.json"] },
+  traces: { folder: ".claude", files: ["CLAUDE.md", ".mcp.json"], programs: ["claude"] },
   afterwards: "Claude Code asks once whether the project's hooks and the MCP server may run.",
 };
 
@@ -118,6 +128,7 @@ const codex: AgentRow = {
       wanted: ({ mcp }) => ({ mcp_servers: { holdfast: { command: mcp.command, args: mcp.args } } }),
     },
   ],
+  traces: { folder: ".codex", files: [], programs: ["codex"] },
   afterwards: "Codex skips the hooks until you trust the project and approve them with /hooks.",
 };
 
@@ -144,6 +155,7 @@ const cursor: AgentRow = {
     },
     { path: ".cursor/mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there) },
   ],
+  traces: { folder: ".cursor", files: [".cursorrules"], programs: ["cursor", "cursor-agent"] },
   afterwards: "Cursor asks once whether the MCP server may run.",
 };
 
@@ -170,10 +182,26 @@ const gemini: AgentRow = {
       },
     },
   ],
+  traces: { folder: ".gemini", files: ["GEMINI.md"], programs: ["gemini"] },
   afterwards: "Gemini CLI asks again whenever the project's hooks change.",
 };
 
 export const AGENT_TABLE: Readonly<Record<AgentName, AgentRow>> = { claude, codex, cursor, gemini };
+
+/**
+ * The agents that this project or this user has: a folder or a file of theirs, or their program on the PATH.
+ * Settings of an agent that is not there would only be in the way.
+ */
+export function agentsThere(root: string): readonly AgentName[] {
+  const home = process.env["HOME"] || homedir();
+  const paths = (process.env["PATH"] ?? "").split(delimiter).filter((each) => each !== "");
+  const isIn = (folders: readonly string[], names: readonly string[]): boolean =>
+    folders.some((folder) => names.some((name) => existsSync(join(folder, name))));
+  return AGENTS.filter((agent) => {
+    const { folder, files, programs } = AGENT_TABLE[agent].traces;
+    return isIn([root, home], [folder]) || isIn([root], files) || isIn(paths, programs);
+  });
+}
 
 const COMMAND = /\shook (claude|codex|cursor|gemini) [a-z-]+$/;
 

@@ -1,6 +1,6 @@
 /** Adds our hooks and our MCP server to the configuration of coding agents. */
 
-export { AGENT_TABLE, AGENTS, type AgentName, agentsNamed } from "./agents.ts";
+export { AGENT_TABLE, AGENTS, type AgentName, agentsNamed, agentsThere } from "./agents.ts";
 export { findLaunch, ON_A_STORE, typedName, withTypedCommands } from "./launch.ts";
 export { loadPlanner, loadProver, placeAll, Records, readWhole } from "./placing.ts";
 export type { PlannedFile } from "./plan.ts";

@@ -45,7 +45,7 @@ const worker = ["--by", "claude-7f2", "--role", "worker"];
 test(
   "a project is planned, worked on, interrupted, resolved and handed over",
   async () => {
-    const made = await start("init");
+    const made = await start("init", "--agent", "all");
     expect(made).toContain("created sqlite .holdfast/store.db");
     expect(made).toContain("created .claude/settings.json");
     expect(await start("init")).toMatch(/^exists: .*store\.db\n(?!created|changed)/);

@@ -131,7 +131,7 @@ test.each(Object.entries(HOSTILE))("the check names %s of a clone and does not r
 test("the check does not run a program that the repository has under node_modules", async () => {
   const { project, ran } = hostileClone({ "node_modules/.bin/holdfast": "#!/bin/sh\nid > @MARK@\n" });
   chmodSync(join(project, "node_modules/.bin/holdfast"), 0o755);
-  await runInside(project, ["init"]);
+  await runInside(project, ["init", "--agent", "all"]);
   const { code, out } = await runInside(project, ["init", "--check"]);
   expect(code).toBe(5);
   expect(out).toContain("node_modules/.bin/holdfast came with this repository");

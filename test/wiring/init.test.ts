@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { placeAll } from "../../src/wiring/index.ts";
 import { CommandLine } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
@@ -63,13 +63,13 @@ test(
     chmodSync(join(project, ".claude/settings.json"), 0o600);
     const before = everything();
     const command = ["--command", `${process.execPath} ${line.cli}`];
-    const planned = await runInside(project, ["init", "--dry-run", ...command]);
+    const planned = await runInside(project, ["init", "--agent", "all", "--dry-run", ...command]);
     expect(planned.out).toContain("+++ .claude/settings.json");
     expect(planned.out).toContain('+\t"hooks": {"Stop": [');
     expect(everything(), "a dry run changes nothing").toEqual(before);
     expect(existsSync(join(project, ".holdfast"))).toBe(false);
 
-    expect((await line.run(["init", ...command], { cwd: project })).code).toBe(0);
+    expect((await line.run(["init", "--agent", "all", ...command], { cwd: project })).code).toBe(0);
     await runInside(project, ["goal", "new", "checkout", "Ship the checkout"]);
     const after = everything();
     expect(Object.keys(after)).toEqual(
@@ -120,6 +120,30 @@ test("the check finds a hook that fails, one with useless output, and a server t
   expect(silent.out, "silence is no briefing").toContain("NO  .claude/settings.json session-start");
 });
 
+describe("without a terminal, init wires only the agents that are there", () => {
+  const NONE = "no coding agent was found. To wire one:";
+  const cases: Readonly<Record<string, readonly [path: string | null, agents: readonly string[]]>> = {
+    "none of them": [null, []],
+    "one by its settings in the project": [".cursor/rules/mine.md", ["cursor"]],
+    "one by its memory in the project": ["GEMINI.md", ["gemini"]],
+    "one by its folder in the home": ["home/.codex/auth.json", ["codex"]],
+    "one by its program": ["bin/claude", ["claude"]],
+  };
+  test.each(Object.entries(cases))("%s", async (_, [path, agents]) => {
+    if (path !== null) put(path, "");
+    const env = { HOME: join(project, "home"), PATH: `${join(project, "bin")}:/usr/bin:/bin` };
+    const { out, code } = await runInside(project, ["init", "--json", "--command", "holdfast"], env);
+    expect(code).toBe(0);
+    const { data } = JSON.parse(out);
+    expect(data.agents).toEqual(agents);
+    expect(data.notes.some((each: string) => each.startsWith(NONE))).toBe(agents.length === 0);
+    const again = await runInside(project, ["init", "--json", "--command", "holdfast"]);
+    expect(JSON.parse(again.out).data.agents, "a wired agent stays wired").toEqual(
+      expect.arrayContaining([...agents]),
+    );
+  });
+});
+
 test("in a subfolder, files are named relative to it", async () => {
   rmSync(join(project, ".git"), { recursive: true });
   execFileSync("git", ["init", "-q"], { cwd: project });
@@ -144,7 +168,9 @@ test("in a subfolder, files are named relative to it", async () => {
 test("a note says when Holdfast is wired by its place on this machine", async () => {
   const bin = join(project, "elsewhere/node_modules/.bin");
   put("elsewhere/node_modules/.bin/holdfast", "");
-  const { out } = await runInside(project, ["init"], { PATH: `${bin}:${process.env["PATH"]}` });
+  const { out } = await runInside(project, ["init", "--agent", "all"], {
+    PATH: `${bin}:${process.env["PATH"]}`,
+  });
   expect(out).toContain("neither in this project's node_modules nor on the PATH that an agent has");
 });
 
@@ -210,7 +236,7 @@ test("without the store folder, --remove still removes what init made, and creat
 });
 
 test("without the record, additions of the user stay in the file", async () => {
-  await runInside(project, ["init"]);
+  await runInside(project, ["init", "--agent", "all"]);
   rmSync(join(project, ".holdfast"), { recursive: true });
   const path = join(project, ".gemini/settings.json");
   writeFileSync(path, readFileSync(path, "utf8").replace("{", '{\n  "theme": "dark",'));

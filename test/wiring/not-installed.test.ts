@@ -28,7 +28,7 @@ beforeAll(async () => {
   copy = join(project, "node_modules/.bin/holdfast");
   writeFileSync(copy, '#!/bin/sh\ncat\necho "$@"\necho oops >&2\nexit 3\n');
   chmodSync(copy, 0o755);
-  await runInside(project, ["init"]);
+  await runInside(project, ["init", "--agent", "all"]);
 });
 afterAll(() => line.remove());
 
