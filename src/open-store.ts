@@ -90,7 +90,18 @@ async function keptOutOfGit(folder: string, file: string, open: () => Promise<St
  * const holdfast = await open(undefined, { store: await openPostgres({ pool }) });
  */
 export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
-  const postgres = await import("./stores/postgres/index.ts");
+  const postgres = await import("./stores/postgres/index.ts").catch((cause: unknown) => {
+    throw new HoldfastError(
+      "STORE_DRIVER_MISSING",
+      `the Postgres driver pg could not be loaded (${String(cause).split("\n")[0]})`,
+      {
+        cause,
+        hint:
+          'Keep it out of the bundle: esbuild `--external:pg`, webpack `externals: { pg: "commonjs pg" }`, ' +
+          'Next `serverExternalPackages: ["pg"]`. Run `npm install pg` where the program runs.',
+      },
+    );
+  });
   return postgres.openPostgres(options);
 }
 

@@ -65,6 +65,7 @@ const ERROR_CODES = {
   STORE_REPLACED: { retryable: false },
   STORE_MOVED: { retryable: false },
   STORE_NOT_FOUND: { retryable: false },
+  STORE_DRIVER_MISSING: { retryable: false },
   STORE_ON_NETWORK_DISK: { retryable: false },
   STORE_NOT_DURABLE: { retryable: false },
 } as const satisfies Record<string, { retryable: boolean }>;

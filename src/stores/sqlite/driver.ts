@@ -13,7 +13,10 @@
  *  - Text with a NUL ends at the NUL on one of them. `rows.ts` makes sure that no such text is bound.
  */
 
-import { createRequire } from "node:module";
+import { join } from "node:path";
+import { HoldfastError } from "../../model/errors.ts";
+
+const PACKAGE = "@photostructure/sqlite";
 
 export type Value = string | number | Uint8Array | null;
 
@@ -46,9 +49,37 @@ let loading: Promise<Driver> | undefined;
 async function loadDriver(): Promise<Driver> {
   const builtin = loadBuiltin();
   if (builtin) return { DatabaseSync: builtin.DatabaseSync, leavesStatements: false };
-  // Required and not imported: Node then reads its files at once, and a cold start is a tenth shorter.
-  const { DatabaseSync } = createRequire(import.meta.url)("@photostructure/sqlite") as Driver;
-  return { DatabaseSync, leavesStatements: true };
+  return { DatabaseSync: requirePackage().DatabaseSync, leavesStatements: true };
+}
+
+/**
+ * Required and not imported: Node then reads its files at once, and a cold start is a tenth shorter. Bundlers
+ * do not see it, because a bundled driver would not find its native file. In a bundle `import.meta.url` is
+ * undefined, or names a file of the machine that built it: so the program and its folder count as well.
+ */
+function requirePackage(): Pick<Driver, "DatabaseSync"> {
+  const { createRequire } = process.getBuiltinModule("node:module");
+  let cause: unknown;
+  for (const from of [import.meta.url, process.argv[1], join(process.cwd(), "program.js")]) {
+    if (!from) continue;
+    try {
+      return createRequire(from)(PACKAGE) as Driver;
+    } catch (error) {
+      cause ??= error;
+    }
+  }
+  throw new HoldfastError(
+    "STORE_DRIVER_MISSING",
+    `the SQLite driver ${PACKAGE}, which Node ${process.versions.node} needs, could not be loaded ` +
+      `(${String(cause).split("\n")[0]})`,
+    {
+      cause,
+      hint:
+        `Run \`npm install ${PACKAGE}\` where the program runs, beside its bundle. ` +
+        `Next: \`serverExternalPackages: ["holdfast", "${PACKAGE}"]\` in next.config. ` +
+        "Or use Node 22.13 or later, which has SQLite built in.",
+    },
+  );
 }
 
 /** Node 22 warns that its SQLite is experimental. This hides that one warning. */
