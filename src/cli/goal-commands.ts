@@ -73,6 +73,15 @@ export const noteCommands: readonly Command[] = [
     options: [["--why <text>", "why it is no longer true", "required"]],
     page: ({ key }) => `withdrew ${key}\n`,
   }),
+  command("events", "list the latest events of a goal, with their uids", {
+    options: [["--limit <n>", "how many (default 20)"]],
+    page: page.eventsPage,
+  }),
+  command("retract", "take back an event in every clone", {
+    args: [["<event>", "its uid, the start of it, or the id of the item that it made"]],
+    options: [["--why <text>", "why it should not count", "required"]],
+    page: ({ uid, type }) => `retracted ${type} ${uid.slice(0, 12)}\n`,
+  }),
 ];
 
 const goals: readonly Command[] = [

@@ -230,3 +230,8 @@ export function resumePage(resumed: ResultOf<"resume">, screen: Screen): string 
   const end = commandToPaste(screen, `holdfast handoff --session ${resumed.session} --reason …`);
   return `${files.join("")}session ${resumed.session} started; end it with: ${end}\n\n${resumed.briefing}\n`;
 }
+
+export function eventsPage({ events }: ResultOf<"events">, screen: Screen): string {
+  const rows = events.map(({ uid, type, by, role, at }) => [uid.slice(0, 12), ago(at), type, by, role]);
+  return table(screen, ["uid", "when", "event", "by", "role"], rows, ["by"]);
+}

@@ -7,7 +7,6 @@ import { isHoldfastError } from "../model/errors.ts";
 import { openStore } from "../open-store.ts";
 import type { GoalStatus, Need, Status } from "../operations/index.ts";
 import {
-  hasUnmergedEvents,
   isRemote,
   locateStore,
   oneLineError,
@@ -18,6 +17,7 @@ import {
   restoreFromRepository,
   sealNotice,
   sealWarning,
+  unmergedEvents,
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
@@ -146,7 +146,9 @@ export async function showStatus({ json, store, namespace, goal }: StatusCommand
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);
   let opened = await openReadOnly(place.address ?? place.home);
   let notTakenIn: readonly string[] = [];
-  if (!place.isNamed && (await hasUnmergedEvents(place, opened))) {
+  const events = place.isNamed ? null : await unmergedEvents(place, opened);
+  if (events) notTakenIn = events.refused;
+  if (events?.isPending) {
     await opened.close();
     notTakenIn = await openAndMergeEvents(place, warn).catch((error: unknown) => {
       warn(error);

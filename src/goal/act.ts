@@ -4,11 +4,21 @@
  * applies each to a branch of the state, so that the next one sees its effect.
  */
 
-import { randomBytes } from "node:crypto";
 import type { Decision } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Actor, GoalDraft, GoalState, Task } from "../model/goal/index.ts";
-import { branchGoal, findTask, goalKind, isFinished } from "../model/goal/index.ts";
+import {
+  branchGoal,
+  entryUid,
+  findTask,
+  goalKind,
+  isFinished,
+  madeName,
+  nextId,
+  refsOf,
+  tick,
+} from "../model/goal/index.ts";
+import { copyJson, type Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import { applyEvent, makeEvent } from "../model/stream/index.ts";
 
@@ -31,32 +41,52 @@ export class DraftBatch {
   }
 }
 
+interface Stamp {
+  readonly goal: string;
+  readonly by: Actor;
+  readonly at: number;
+  /** Marks the events as notes of a hook. */
+  readonly observed?: boolean;
+}
+
 /**
  * Gives every event the uid by which all copies of the goal know it, and every verdict the uid of the
- * submission it judges. A merge may renumber items in memory; the first write after it records
- * the new ids. `observed` marks all of them as notes of a hook.
+ * submission it judges. A merge may renumber items in memory; the first write after it records the new ids.
+ * A uid is a hash of the whole entry, so the time of the events is decided here.
  */
-export function stamped<Result>(
-  state: GoalState,
-  by: Actor,
-  act: Act<Result>,
-  observed = false,
-): Act<Result> {
+export function stamped<Result>(state: GoalState, act: Act<Result>, stamp: Stamp): Act<Result> {
   if (act.events.length === 0) return act;
+  const { by, at, observed = false } = stamp;
   const renumbered: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
     return { type: "item.renumbered", data: { by, item: uid, name } };
   });
   const submitted = new Map<string, string>();
-  const events = [...renumbered, ...act.events].map((draft) => {
-    const stamp = { uid: randomBytes(10).toString("hex"), ...(observed && { observed: true as const }) };
-    if (draft.type === "task.submitted") submitted.set(draft.data.task, stamp.uid);
-    if (draft.type !== "task.accepted" && draft.type !== "task.rejected")
-      return { ...draft, data: { ...draft.data, ...stamp } } as GoalDraft;
-    const { task } = draft.data;
-    const submission = submitted.get(task) ?? findTask(state, task)?.submission?.uid;
-    return { ...draft, data: { ...draft.data, ...(submission && { submission }), ...stamp } };
+  const made = new Map<string, string>();
+  const aliases = new Map<string, string>();
+  const uidOf = (name: string): string | undefined => made.get(name) ?? state.names.get(name);
+  const uidOfItem = (name: string): string | undefined =>
+    uidOf(name) ?? uidOf(aliases.get(name) ?? state.aliases.get(name) ?? "");
+  let { clock } = state;
+  const events = [...renumbered, ...act.events].map(({ type, data: given }) => {
+    const task = "task" in given ? String(given.task) : "";
+    const isVerdict = type === "task.accepted" || type === "task.rejected";
+    const submission = isVerdict ? (submitted.get(task) ?? findTask(state, task)?.submission?.uid) : null;
+    const whole = { ...given, ...(submission && { submission }), ...(observed && { observed: true }) };
+    const data = copyJson(whole, `event ${type}`) as Readonly<Record<string, Json>>;
+    clock = tick(clock, at);
+    const refs = refsOf(data, uidOfItem);
+    const uid = entryUid(stamp.goal, { ...clock, type, v: goalKind.events[type].version, at, refs, data });
+    const name = madeName(type, data);
+    if (name !== null) made.set(name, uid);
+    if (type === "task.aliased") aliases.set(String(data["alias"]), task);
+    if (type === "task.submitted") submitted.set(task, uid);
+    return { type, data: { ...data, uid } } as unknown as GoalDraft;
   });
-  return { ...act, events };
+  return { ...act, events, at };
+}
+
+export function nextItemId({ given, names, aliases }: GoalState, series: "T" | "D" | "B" | "Q"): string {
+  return nextId(series, given[series], (id) => names.has(id) || aliases.has(id));
 }
 
 export function closingPhase(state: GoalState, task: Task, by: Actor): GoalDraft[] {

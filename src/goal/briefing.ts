@@ -51,6 +51,8 @@ export interface BriefingOptions {
   readonly task?: string;
   /** Changes from git or from people that could not be merged, one line each. */
   readonly notTakenIn?: readonly string[];
+  /** A notice about the store itself, such as that it has moved. */
+  readonly storeNotice?: string;
   /** The reader's own session, which the briefing leaves out. */
   readonly session?: string;
 }
@@ -92,7 +94,9 @@ export function makeBriefing(
   const counts = sections.map(({ name, lines, hidden = 0 }) => [name, lines.length + hidden]);
   const everything = Object.fromEntries(counts);
   const notice = staleNotice(state, now);
-  const opening = notice === null ? [FRAME] : [`STALE ${notice}, then: holdfast resume --force`, FRAME];
+  const stale = notice === null ? [] : [`STALE ${notice}, then: holdfast resume --force`];
+  const store = options.storeNotice === undefined ? [] : [`STORE ${quoted(options.storeNotice, 100)}`];
+  const opening = [...stale, FRAME, ...store];
   const fixed = [head(budget), ...opening, MORE + leftOutText(everything), "</holdfast-state>"];
   const fitting = countFitting(sections, budget - cost(fixed));
 
@@ -108,6 +112,14 @@ export function makeBriefing(
   // The number in the head counts too. With the budget in its place, the text is not shorter.
   const tokens = estimateTokens(render(budget));
   return { text: render(tokens), tokens, leftOut };
+}
+
+/** Stored texts for an agent that has no goal, each after a keyword of ours; empty without any. */
+export function dataElement(texts: Readonly<Record<string, readonly string[]>>): string {
+  const lines = Object.entries(texts).flatMap(([keyword, all]) =>
+    all.map((text) => `${keyword} ${quoted(text, 120)}`),
+  );
+  return lines.length === 0 ? "" : ["", "<holdfast-state>", FRAME, ...lines, "</holdfast-state>"].join("\n");
 }
 
 /** How many lines of each section fit: first within the shares, then by rank. */

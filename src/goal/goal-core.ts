@@ -15,7 +15,14 @@ import { bySchema, checkRole, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { hashFile } from "./file-check.ts";
-import { type EntriesFrom, entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
+import {
+  type EntriesFrom,
+  entriesOf,
+  type MergeReport,
+  mergeEntries,
+  type Retraction,
+  retractionOf,
+} from "./merging.ts";
 
 /** An input with the actor; without `by`, the actor that the goal was opened for. */
 export type Attributed<Input> = Input & { readonly by?: Actor };
@@ -77,6 +84,19 @@ export class GoalCore {
     return mergeEntries(this.journal, this.log, this.id, by, entries);
   }
 
+  /** Takes back one event in every copy, and returns it. See `model/goal/merge.ts`. */
+  async retract(as: Actor | undefined, input: Retraction): Promise<Entry> {
+    const by = this.identity(as);
+    await this.guard?.before(by);
+    await this.log.refresh();
+    checkRole(by, "retract", this.state.verification);
+    const at = this.journal.now();
+    const { retraction, target } = await retractionOf(this.state, this.entries(), by, at, input);
+    await this.mergeEntries(by, [retraction]);
+    await this.guard?.after();
+    return target;
+  }
+
   rootFor(given?: string): string {
     const root = given ?? this.root;
     if (root !== null) return root;
@@ -133,7 +153,8 @@ export class GoalCore {
   async commit<Result>(by: Actor, decide: Decide<Result>): Promise<Result> {
     const committed = await this.commitFresh((state) => {
       if (state.id === "") throw goalNotFound(this.id);
-      return stamped(state, by, decide(state, by), this.isObserver);
+      const observed = this.isObserver;
+      return stamped(state, decide(state, by), { goal: this.id, by, at: this.journal.now(), observed });
     });
     if (committed.outcome === "ok") return committed.result;
     if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);

@@ -36,6 +36,7 @@ import { type BriefingOptions, makeBriefing } from "./briefing.ts";
 import { type ClaimProof, type Verdict, verify } from "./claim-acts.ts";
 import { checkFiles, type FileReport } from "./file-check.ts";
 import { type Attributed, GoalCore, type GoalParts } from "./goal-core.ts";
+import type { Retraction } from "./merging.ts";
 import * as notes from "./note-acts.ts";
 import * as planning from "./planning-acts.ts";
 import * as sessions from "./session-acts.ts";
@@ -334,6 +335,19 @@ export class Goal {
   /** Removes a fact that is no longer true. */
   forget(input: Attributed<{ key: string; why: string }>): Promise<void> {
     return this.#core.actOn("forget", input, notes.forget);
+  }
+
+  /**
+   * Takes back one event, in this copy and in every clone that gets it. Only a person may. The event stays in
+   * the log and changes nothing any more; events that build on it may no longer fit.
+   *
+   * @example
+   * await goal.retract({ event: "D-004", why: "not written by us", by: { name: "ann", role: "human" } });
+   */
+  async retract(input: Attributed<Retraction>): Promise<{ readonly uid: string; readonly type: string }> {
+    const { by, ...what } = input;
+    const { uid, type } = await this.#core.retract(by, what);
+    return { uid, type };
   }
 
   /** Records files that were read or changed. A file without a hash is hashed as it is on disk now. */

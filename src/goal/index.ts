@@ -2,7 +2,7 @@
 
 export { type Act, closingPhase, DraftBatch } from "./act.ts";
 export type { Briefing, BriefingOptions } from "./briefing.ts";
-export { estimateTokens, MIN_BRIEFING_TOKENS, makeBriefing } from "./briefing.ts";
+export { dataElement, estimateTokens, MIN_BRIEFING_TOKENS, makeBriefing } from "./briefing.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
@@ -18,7 +18,11 @@ export { runWithCheckpoints } from "./run-with-checkpoints.ts";
 export {
   eventFileNames,
   eventsUnreadable,
+  fileSignature,
   markEventFilesSeen,
+  type RefusedEventFile,
+  refusedEventFiles,
+  rememberRefused,
   seenBy,
   unseenEventFiles,
 } from "./seen-event-files.ts";

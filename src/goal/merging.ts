@@ -15,13 +15,19 @@ import type { Actor, Entry, GoalState, NotApplied, Renumbered } from "../model/g
 import {
   aliasOf,
   EntryReader,
+  entryUid,
+  eventSchemas,
   foldEntries,
   goalDelta,
   goalKind,
   MERGED,
   mergeNotes,
   notesNaming,
+  RETRACTED,
+  tick,
 } from "../model/goal/index.ts";
+import { quoteValue } from "../model/names.ts";
+import { invalid } from "./act.ts";
 
 export interface MergeReport {
   readonly events: number;
@@ -47,6 +53,56 @@ export async function* entriesOf(
 ): AsyncGenerator<Entry> {
   for await (const written of journal.recorded(stream, from.seq, upTo))
     for (const [, stored] of written) yield* from.reader.next(stored);
+}
+
+export interface Retraction {
+  /** The uid of the event, the start of one, or the id of an item: then the event that made it. */
+  readonly event: string;
+  readonly why: string;
+}
+
+const LEAST_UID = 8;
+
+/**
+ * A retraction as an entry. It is merged like one of another copy, because it changes the effect of events
+ * that this log has already.
+ */
+export async function retractionOf(
+  state: GoalState,
+  entries: AsyncIterable<Entry>,
+  by: Actor,
+  at: number,
+  { event, why }: Retraction,
+): Promise<{ readonly retraction: Entry; readonly target: Entry }> {
+  const item = state.names.get(event) ?? state.names.get(state.aliases.get(event) ?? "");
+  const isMeant = (uid: string): boolean =>
+    item === undefined ? event.length >= LEAST_UID && uid.startsWith(event) : uid === item;
+  const found: Entry[] = [];
+  let beginnings = 0;
+  for await (const entry of entries) {
+    if (isMeant(entry.uid)) found.push(entry);
+    if (entry.type === "goal.created") beginnings += 1;
+  }
+  const [target] = found;
+  if (!target || found.length > 1) throw eventNotFound(state.id, event, found.length);
+  if (target.type === "goal.created" && beginnings === 1) throw onlyBeginning(state.id);
+  const parsed = eventSchemas[RETRACTED].safeParse({ by, event: target.uid, why });
+  if (!parsed.success) throw invalid("retract: why is missing or too long", "Say why, in one sentence.");
+  const data = parsed.data as unknown as Entry["data"];
+  const content = { ...tick(state.clock, at), type: RETRACTED, v: 1, at, refs: {}, data };
+  return { retraction: { uid: entryUid(state.id, content), ...content }, target };
+}
+
+function eventNotFound(goal: string, event: string, found: number): HoldfastError {
+  const what = found === 0 ? "there is no event" : `${found} events begin with`;
+  const message = `goal ${goal}: ${what} ${quoteValue(event)}`;
+  const hint = `List the events: holdfast events. Name one by ${LEAST_UID} characters of its uid or more.`;
+  return new HoldfastError("GOAL_ITEM_NOT_FOUND", message, { hint, data: { goal, event } });
+}
+
+function onlyBeginning(goal: string): HoldfastError {
+  const hint = "Change its statement instead, or leave the goal alone.";
+  return invalid(`goal ${goal}: the event that created it cannot be retracted`, hint);
 }
 
 /** Null: all of them were here already. */
@@ -122,8 +178,8 @@ function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Ro
 }
 
 function withoutBeginning(id: string, found: string): HoldfastError {
-  const what = found === "" ? "its first event is missing" : `they are of goal ${found}`;
+  const what = found === "" ? "its first event is missing" : "they are of another goal";
   const message = `goal ${id} cannot be built from these events: ${what}`;
   const hint = "Fetch the missing files of .planning/events/ from git. Nothing of this goal was merged.";
-  return new HoldfastError("EVENT_CORRUPT", message, { hint, data: { goal: id } });
+  return new HoldfastError("EVENT_CORRUPT", message, { hint, data: { goal: id, found } });
 }

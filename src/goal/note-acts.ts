@@ -8,13 +8,12 @@ import {
   DECISION,
   decisionOf,
   findTask,
-  formatId,
   questionOf,
   taskOf,
   withInitials,
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
-import { type Act, DraftBatch, invalid, phaseNumber } from "./act.ts";
+import { type Act, DraftBatch, invalid, nextItemId, phaseNumber } from "./act.ts";
 import { type ClaimProof, release } from "./claim-acts.ts";
 import { draftTask, TaskBatch, type TaskInput } from "./planning-acts.ts";
 
@@ -37,7 +36,7 @@ export function decide(
   today: string,
   supersedes: string | null,
 ): Act<string> {
-  const id = formatId("D", state.given.D + 1);
+  const id = nextItemId(state, "D");
   const replaced = supersedes === null ? null : decisionOf(state, supersedes);
   if (replaced && replaced.supersededBy !== null) {
     const { id: old, supersededBy: now } = replaced;
@@ -68,7 +67,7 @@ export interface BlockerInput {
 
 export function block(state: GoalState, by: Actor, input: BlockerInput): Act<string> {
   const { affects, identified = true, ...rest } = input;
-  const id = formatId("B", state.given.B + 1);
+  const id = nextItemId(state, "B");
   const data = { ...rest, by, id, affects: resolveAffects(state, affects) };
   const events: GoalDraft[] = [{ type: "blocker.reported", data } as GoalDraft<"blocker.reported">];
   if (identified) events.push({ type: "blocker.identified", data: { by, blocker: id } });
@@ -200,7 +199,7 @@ export interface ErrorInput {
 }
 
 export function ask(state: GoalState, by: Actor, text: string): Act<string> {
-  const id = formatId("Q", state.given.Q + 1);
+  const id = nextItemId(state, "Q");
   return { events: [{ type: "question.asked", data: { by, id, text } }], result: id };
 }
 

@@ -43,7 +43,8 @@ export async function openGoal(journal: Journal, id: string, options: OpenGoalOp
     const outcome = await log.commit((state) => {
       if (state.id === "" && !mayDo(by.role, "create"))
         throw refuseRole(by, "create", `there is no goal ${id}`);
-      return stamped(state, by, create(state, by, id, { ...settings, statement }));
+      const made = create(state, by, id, { ...settings, statement });
+      return stamped(state, made, { goal: id, by, at: journal.now() });
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
   }

@@ -10,7 +10,6 @@ import {
   DEFAULT_TTL_MS,
   findTask,
   focusElsewhere,
-  formatId,
   hasDependencyCycle,
   isFinished,
   namesOfItems,
@@ -22,7 +21,7 @@ import {
   withInitials,
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
-import { type Act, closingPhase, DraftBatch, invalid, phaseNumber } from "./act.ts";
+import { type Act, closingPhase, DraftBatch, invalid, nextItemId, phaseNumber } from "./act.ts";
 
 const BUILD = { ...TASK_PLAN, ...BUILD_TASK };
 const REVIEW = { ...TASK_PLAN, ...REVIEW_TASK };
@@ -145,7 +144,7 @@ export function draftTask(draft: TaskBatch, by: Actor, input: TaskInput): string
     draft.add({ type: "phase.added", data: { by, number: 1, name: "implementation" } });
   }
   const { state } = draft;
-  const id = formatId("T", state.given.T + 1);
+  const id = nextItemId(state, "T");
   const phase = input.phase === undefined ? draft.currentPhase() : phaseNumber(state, input.phase);
   // In errors the new task goes by its title: its id does not exist yet.
   const itself = `the new task ${quoteValue(input.title)}`;

@@ -3,8 +3,8 @@
  * whose name is in the cache need not be read again.
  *
  * The cache is a snapshot of the goal's stream. So a restored backup, a new clone or a removed goal never
- * knows more files than events. It is written after the events are durable: a crash in between, or a rejected
- * file, only means that the file is read once more.
+ * knows more files than events. It is written after the events are durable: a crash in between only means that
+ * the file is read once more.
  *
  * | list     | files                                                                                      |
  * |----------|--------------------------------------------------------------------------------------------|
@@ -13,16 +13,19 @@
  * | `saved`  | hold every event of this goal up to `seq`: a later process knows, without reading them,    |
  * |          | which events no file holds                                                                 |
  *
+ * A second snapshot, of the first goal, remembers the files that were refused, and why. They are not read
+ * again, but named by every command, until the file changes, its time has come, or another release reads it.
+ *
  * `status` and hooks load this file in a cold process: keep it free of schemas.
  */
 
-import { readdirSync } from "node:fs";
+import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { everyRow } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import type { EntryReader } from "../model/goal/index.ts";
+import { type EntryReader, GOAL_FOLD_VERSION } from "../model/goal/index.ts";
 import { quoteValue, streamName } from "../model/names.ts";
-import type { Store } from "../store.ts";
+import type { Store, StreamRow } from "../store.ts";
 
 const EVENTS = "events";
 const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
@@ -30,7 +33,10 @@ const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
 const FOLD = "event-files@1";
 const SEQ = 0;
 /** The oldest names beyond this are dropped; their files are read again. */
-const MAX_NAMES = 2_000;
+const MAX_NAMES = 20_000;
+/** Another release may read what this one refuses. */
+const REFUSED_FOLD = `refused-event-files@1.${GOAL_FOLD_VERSION}`;
+const MAX_REFUSED = 5_000;
 
 interface Place {
   readonly store: Store;
@@ -72,14 +78,23 @@ export function eventsUnreadable(path: string, cause: unknown): HoldfastError {
   return new HoldfastError("STORE_IO", message, { hint, cause, data: { path } });
 }
 
+interface Unseen {
+  readonly goal?: string | undefined;
+  readonly listed?: readonly string[];
+  readonly now?: number;
+}
+
 /** The files that no goal of the store has merged; with `goal`, without those that it has already read. */
 export async function unseenEventFiles(
   place: Place,
   folder: string,
-  goal?: string,
-  listed: readonly string[] = eventFileNames(folder),
+  { goal, listed = eventFileNames(folder), now = Date.now() }: Unseen = {},
 ): Promise<string[]> {
-  let names = [...listed];
+  const refused = await refusedEventFiles(place, folder, listed, now);
+  let names = without(
+    listed,
+    refused.map(({ name }) => name),
+  );
   if (names.length > 0 && goal !== undefined) {
     const { own, others } = await seenBy(place, goal);
     names = without(names, [...own, ...others]);
@@ -127,6 +142,77 @@ function parseSeen(text: string): SeenFiles {
   } catch {
     return NONE;
   }
+}
+
+export interface RefusedEventFile {
+  readonly name: string;
+  /** Size and time of change: the file is read again once these differ. */
+  readonly signature: string;
+  readonly why: string;
+  /** The file is read again from then on; null: never. */
+  readonly until: number | null;
+}
+
+export function fileSignature(folder: string, name: string): string {
+  const stat = lstatSync(join(folder, name), { throwIfNoEntry: false });
+  return stat ? `${stat.size} ${stat.mtimeMs}` : "";
+}
+
+/** The files among `names` that were refused before and have not changed since. */
+export async function refusedEventFiles(
+  place: Place,
+  folder: string,
+  names: readonly string[],
+  now: number,
+  remembered?: Iterable<RefusedEventFile>,
+): Promise<RefusedEventFile[]> {
+  if (names.length === 0) return [];
+  const there = new Set(names);
+  const known = remembered ? [...remembered] : await readRefused(place);
+  return known.filter(
+    ({ name, signature, until }) =>
+      there.has(name) &&
+      (until === null || now < until) &&
+      fileSignature(join(folder, EVENTS), name) === signature,
+  );
+}
+
+/** Without a goal there is no place to remember it: the file is read again next time. */
+export async function rememberRefused(place: Place, refused: readonly RefusedEventFile[]): Promise<void> {
+  if (refused.length === 0) return;
+  const first = await firstGoal(place);
+  if (!first) return;
+  const now = new Set(refused.map(({ name }) => name));
+  const before = (await readRefused(place)).filter(({ name }) => !now.has(name));
+  const payload = JSON.stringify([...before, ...refused].slice(-MAX_REFUSED));
+  const { store, namespace } = place;
+  const at = { namespace, stream: first.stream, generation: first.head.generation, seq: SEQ };
+  await store.put({ of: "snapshot", ...at, fold: REFUSED_FOLD, payload, codec: null });
+}
+
+async function readRefused(place: Place): Promise<RefusedEventFile[]> {
+  const first = await firstGoal(place);
+  if (!first) return [];
+  const { store, namespace } = place;
+  const asked = { namespace, stream: first.stream, fold: REFUSED_FOLD, upTo: SEQ };
+  const blob = await store.get({ of: "snapshot", ...asked });
+  if (!blob) return [];
+  try {
+    const rows: unknown = JSON.parse(String(blob.payload));
+    return Array.isArray(rows) ? (rows as RefusedEventFile[]) : [];
+  } catch {
+    // A damaged cache counts as empty.
+    return [];
+  }
+}
+
+/** The first by name: the order of lists changes with every write. */
+async function firstGoal({ store, namespace }: Place): Promise<StreamRow | undefined> {
+  let first: StreamRow | undefined;
+  const asked = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
+  for await (const row of everyRow((from) => store.list<"streams">({ ...asked, ...from })))
+    if (!first || row.stream < first.stream) first = row;
+  return first;
 }
 
 function without(names: readonly string[], known: readonly string[]): string[] {

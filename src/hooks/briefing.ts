@@ -3,7 +3,7 @@
  * something does not answer in time, the briefing leaves it out and says so.
  */
 
-import { type BriefingOptions, checkFiles, makeBriefing } from "../goal/index.ts";
+import { type BriefingOptions, checkFiles, dataElement, makeBriefing } from "../goal/index.ts";
 import { loadStream, Payloads } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold } from "../model/goal/index.ts";
@@ -11,13 +11,13 @@ import { streamName } from "../model/names.ts";
 import { openStore } from "../open-store.ts";
 import {
   goalRows,
-  hasUnmergedEvents,
   knownGoals,
   oneLineError,
   openAndMergeEvents,
   readSeal,
   type StorePlace,
   sealNotice,
+  unmergedEvents,
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
@@ -37,6 +37,18 @@ export interface BriefingRequest {
 }
 
 const BRIEFING_TOKENS = 1_500;
+/** Nothing but constants of ours stands before the data element: stored text is quoted inside it. */
+const SEALED =
+  "Holdfast: this store has moved, or is being copied. The data below says where. " +
+  "Ask a person before you work by it.\n";
+const NOT_MERGED = "Some events of a pull were not merged. The data below names them.\n";
+const NAMED = 5;
+
+interface NoCurrentGoal {
+  readonly advice: string;
+  readonly open: readonly string[];
+}
+
 /** Checking recorded files may take a few of the milliseconds that an agent waits. */
 const FILE_CHECK_LIMIT = { files: 200, ms: 25 };
 
@@ -57,9 +69,16 @@ async function brief(request: BriefingRequest): Promise<string> {
     readSeal({ store, namespace: place.namespace }),
   ]);
   const sealed = sealNotice(seal);
-  const sealNote = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
-  const mergeNote = notMerged === null ? "" : `Events from a pull are not merged yet: ${notMerged}\n`;
-  if (typeof found === "string") return sealNote + mergeNote + found;
+  const sealNote = sealed === null ? "" : SEALED;
+  const mergeNote = notMerged.length === 0 ? "" : NOT_MERGED;
+  const named = notMerged.slice(0, NAMED);
+  if ("advice" in found)
+    return (
+      sealNote +
+      mergeNote +
+      found.advice +
+      dataElement({ STORE: sealed === null ? [] : [sealed], "NOT MERGED": named, "OPEN GOAL": found.open })
+    );
   const { state, seq, choose } = found;
   if (session !== null) await previewPending(request, state, choose);
   const { files } = await checkFiles(place.root, state.files.values(), FILE_CHECK_LIMIT);
@@ -67,29 +86,31 @@ async function brief(request: BriefingRequest): Promise<string> {
   const identity =
     session === null
       ? ""
-      : `You are session ${session} of goal ${state.id}. Pass --by ${session} --role worker ` +
+      : `You are session ${session} of the goal below. Pass --by ${session} --role worker ` +
         `--session ${session} to holdfast task claim.\n`;
   const unchecked =
     uncheckedFiles === 0 ? "" : `${uncheckedFiles} recorded files were not checked: holdfast check\n`;
   const head = sealNote + identity + mergeNote + unchecked;
-  const notTakenIn = place.isNamed ? [] : unparsedEdits(place);
-  const options = { files, notTakenIn, ...(session !== null && { session }) };
+  const notTakenIn = [...named, ...(place.isNamed ? [] : unparsedEdits(place))];
+  const storeNotice = sealed === null ? {} : { storeNotice: sealed };
+  const options = { files, notTakenIn, ...storeNotice, ...(session !== null && { session }) };
   return head + fittingBriefing(state, seq, options, request.characters - head.length);
 }
 
-/** A merge is rare, so it may take its time. `notMerged` says why some events could not be merged. */
+/** A merge is rare, so it may take its time. `notMerged` says which events could not be merged, and why. */
 async function mergePulledEvents(
   request: BriefingRequest,
   store: Store,
-): Promise<{ store: Store; notMerged: string | null }> {
-  if (request.place.isNamed) return { store, notMerged: null };
-  let notMerged: string | null = null;
+): Promise<{ store: Store; notMerged: readonly string[] }> {
+  if (request.place.isNamed) return { store, notMerged: [] };
+  const notMerged: string[] = [];
   const report = (error: unknown): void => {
     request.warn(error);
-    notMerged ??= oneLine(oneLineError(error));
+    notMerged.push(oneLineError(error));
   };
   try {
-    if (!(await hasUnmergedEvents(request.place, store))) return { store, notMerged };
+    const { isPending, refused } = await unmergedEvents(request.place, store);
+    if (!isPending) return { store, notMerged: refused };
   } catch (error) {
     report(error);
     return { store, notMerged };
@@ -97,10 +118,6 @@ async function mergePulledEvents(
   await store.close();
   await openAndMergeEvents(request.place, report).catch(report);
   return { store: await openReadOnly(request), notMerged };
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").slice(0, 300);
 }
 
 /** A store of an older format cannot be read before it is migrated, so it is opened for writing once. */
@@ -116,7 +133,7 @@ async function openReadOnly({ place, busyMs }: BriefingRequest): Promise<Store> 
 async function readCurrentGoal(
   store: Store,
   place: StorePlace,
-): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | string> {
+): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | NoCurrentGoal> {
   const { namespace, config } = place;
   const rows = await goalRows({ store, namespace });
   const { open, current } = knownGoals(rows, chosenGoal(place));
@@ -126,12 +143,16 @@ async function readCurrentGoal(
     return { state, seq: head.seq, choose: goalChoice(place, rows) };
   }
   if (open.length === 0)
-    return 'Holdfast: there is no goal yet. Create one: holdfast goal new <name> "<statement>"';
-  const names = open.slice(0, 20).join(", ");
-  return (
-    `Holdfast: several goals are open (${names}). Choose one for this worktree: ` +
-    "holdfast goal use <goal>; then: holdfast brief"
-  );
+    return {
+      advice: 'Holdfast: there is no goal yet. Create one: holdfast goal new <name> "<statement>"',
+      open: [],
+    };
+  return {
+    advice:
+      "Holdfast: several goals are open. Choose one for this worktree: " +
+      "holdfast goal use <goal>; then: holdfast brief",
+    open: open.slice(0, 20),
+  };
 }
 
 /** Applies pending spooled lines to `state`. A spool that cannot be read must not suppress the briefing. */

@@ -64,6 +64,8 @@ export interface Decision<Result> {
   readonly events: readonly Draft[];
   /** `commit` returns it once the events are durable. */
   readonly result: Result;
+  /** The time of the events, if the decision depends on it. Default: the clock when they are sent. */
+  readonly at?: number;
   /** Leases that must still be held when the events are appended. */
   readonly guards?: readonly Guard[];
   /** For the first write of a forked stream; `journal.fork` returns it. */
@@ -262,7 +264,7 @@ export class Log<State> {
   ): { batch: Batch; events: readonly Event[]; bytes: number } {
     const { namespace, payloads } = this.context;
     const { stream, currentHead: expect } = this;
-    const at = this.context.now();
+    const at = decision.at ?? this.context.now();
     const firstSeq = expect.seq + 1;
     const { events, text } = writeEvents(this.kind, decision.events, at);
     const encoded = payloads.encodeEvents(events, text, { namespace, stream, seq: firstSeq });

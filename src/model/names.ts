@@ -81,12 +81,23 @@ const SHOWN = 60;
 /** A value for an error message: quoted, on one line, cut after 60 characters. */
 export function quoteValue(value: unknown): string {
   if (value === undefined) return "(nothing)";
-  const text =
-    typeof value === "string" ? JSON.stringify(value) : String(JSON.stringify(value) ?? typeof value);
+  const text = typeof value === "string" ? quoteText(value) : String(JSON.stringify(value) ?? typeof value);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
 }
 
 /** Quotes a text, if needed, so that a shell reads it as one word. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+const INVISIBLE = /[\u007f-\u009f\u2028\u2029\p{Cf}]/gu;
+
+/** A JSON string in which controls and invisible characters are escaped: `"a\u202eb"`. */
+export function quoteText(text: string): string {
+  const escaped = (character: string): string =>
+    Array.from(
+      { length: character.length },
+      (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
+    ).join("");
+  return JSON.stringify(text).replace(INVISIBLE, escaped);
 }

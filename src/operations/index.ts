@@ -21,4 +21,4 @@ export {
   restoreFromRepository,
 } from "./store-place.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";
-export { hasUnmergedEvents, oneLineError, openAndMergeEvents, unparsedEdits } from "./unmerged-changes.ts";
+export { oneLineError, openAndMergeEvents, unmergedEvents, unparsedEdits } from "./unmerged-changes.ts";

@@ -1,7 +1,9 @@
 /** Operations on what a goal remembers: decisions, facts, files, blockers. */
 
 import * as z from "zod";
+import { goalCore } from "../goal/index.ts";
 import {
+  type Actor,
   blockerOf,
   confirmedFacts,
   DECISION_TYPES,
@@ -17,6 +19,7 @@ import { projectPath, recordedFile } from "./project-files.ts";
 import { itemId, missingItem } from "./task-operations.ts";
 
 const text = z.string();
+const eventRow = z.strictObject({ uid: text, type: text, by: text, role: text, at: text });
 const blockerResult = view.blocker.extend({ goal: text });
 
 function requireBlocker(state: GoalState, typed: string): string {
@@ -95,6 +98,28 @@ export const noteOperations = [
       const handle = await context.goal(id);
       await handle.forget({ key, why });
       return { goal: handle.id, key };
+    },
+  }),
+  query("events", "List the latest events of a goal, with their uids and authors", {
+    input: z.strictObject({ goal, limit: z.int().positive().max(1_000).optional() }),
+    result: z.strictObject({ goal: text, events: z.array(eventRow) }),
+    async run(context, { goal: id, limit = 20 }) {
+      const handle = await context.readGoal(id);
+      const rows: z.input<typeof eventRow>[] = [];
+      for await (const { uid, type, at, data } of goalCore(handle).entries()) {
+        const { name: by, role } = data["by"] as unknown as Actor;
+        rows.push({ uid, type, by, role, at: new Date(at).toISOString() });
+      }
+      return { goal: handle.id, events: rows.slice(-limit).reverse() };
+    },
+  }),
+  mutation("retract", "Take back an event in every clone, such as one that a pull brought", {
+    who: "person",
+    input: z.strictObject({ goal, event: text, why: text }),
+    result: z.strictObject({ goal: text, uid: text, type: text }),
+    async run(context, { goal: id, event, why }) {
+      const handle = await context.goal(id);
+      return { goal: handle.id, ...(await handle.retract({ event, why })) };
     },
   }),
   mutation("remember files", "Record files that were read, changed or deleted, as they are on disk now", {

@@ -8,7 +8,7 @@
 
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { unseenEventFiles } from "../goal/index.ts";
+import { eventFileNames, refusedEventFiles, unseenEventFiles } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Holdfast } from "../open.ts";
 import type { Store } from "../store.ts";
@@ -16,12 +16,25 @@ import { openOptionsOf, PLANNING, type StorePlace } from "./store-place.ts";
 
 const folderOf = ({ root }: StorePlace): string => join(root, PLANNING);
 
-/** True also for a folder that cannot be read: the attempt to merge it reports why. */
-export async function hasUnmergedEvents(place: StorePlace, store: Store): Promise<boolean> {
+export interface UnmergedEvents {
+  /** Files that were not read yet. True also for a folder that cannot be read: a merge reports why. */
+  readonly isPending: boolean;
+  /** Files that were read and refused before, one line each. */
+  readonly refused: readonly string[];
+}
+
+export async function unmergedEvents(place: StorePlace, store: Store): Promise<UnmergedEvents> {
+  const { namespace } = place;
+  const folder = folderOf(place);
+  const now = Date.now();
   try {
-    return (await unseenEventFiles({ store, namespace: place.namespace }, folderOf(place))).length > 0;
+    const listed = eventFileNames(folder);
+    const before = await refusedEventFiles({ store, namespace }, folder, listed, now);
+    const unseen = await unseenEventFiles({ store, namespace }, folder, { listed, now });
+    const refused = before.map(({ name, why }) => `${PLANNING}/events/${name} was not merged: ${why}`);
+    return { isPending: unseen.length > 0, refused };
   } catch (error) {
-    if (isHoldfastError(error, "STORE_IO")) return true;
+    if (isHoldfastError(error, "STORE_IO")) return { isPending: true, refused: [] };
     throw error;
   }
 }

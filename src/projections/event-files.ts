@@ -15,7 +15,8 @@
  *    that are half alike as a rename, and two branches that rename one file differently conflict. Git never
  *    compares files that differ this much in size. See `docs/decisions/012-*.md`.
  *  - An invalid file is left alone and reported, and none of its events is merged. If the goal knows some of
- *    its events, they are saved again in another file.
+ *    its events, they are saved again in another file. The store remembers it, so that it is read once and
+ *    named by every command (`seen-event-files.ts`).
  *
  * | crash in | leaves |
  * |---|---|
@@ -30,35 +31,37 @@ import type { Goal, MergeReport } from "../goal/index.ts";
 import {
   eventFileNames,
   eventsUnreadable,
+  fileSignature,
   goalCore,
   markEventFilesSeen,
   mergeGoal,
+  type RefusedEventFile,
+  refusedEventFiles,
+  rememberRefused,
   seenBy,
   unseenEventFiles,
 } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
-import { sha256 } from "../model/digest.ts";
-import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { Entry, EventIds } from "../model/goal/index.ts";
-import { compareEntries, EntryReader, entrySchema, goalKind, MERGED } from "../model/goal/index.ts";
-import { canonicalOf, type Json } from "../model/json.ts";
-import { makeEvent } from "../model/stream/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { type Entry, EntryReader, type EventIds } from "../model/goal/index.ts";
+import { quoteValue } from "../model/names.ts";
+import { prepareFile, readBounded, syncFolder, UnreadableText } from "../state-files/index.ts";
 import {
-  parseJson,
-  prepareFile,
-  readBounded,
-  type Signature,
-  sameSignature,
-  signatureAt,
-  syncFolder,
-  UnreadableText,
-} from "../state-files/index.ts";
+  type EntryLine,
+  EVENT_FILE,
+  FutureEvents,
+  goalOfEvents,
+  lineOf,
+  makeEventFile,
+  readEventFile,
+} from "./event-file-format.ts";
 import { eventFileRefused } from "./refusals.ts";
-import { normalText } from "./seal.ts";
 
 export const EVENTS = "events";
 /** Larger files are not read. The files that we write are far smaller, since readers load a whole file. */
-const FILE_BYTES = 64 * 1024 * 1024;
+const FILE_BYTES = 16 * 1024 * 1024;
+/** One look reads no more; the next one continues. */
+const LOOK_BYTES = 256 * 1024 * 1024;
 const MADE_BYTES = 8 * 1024 * 1024;
 const HEAD_BYTES = 512;
 /** More than `above` files are combined, at least `least` at once; files of `sealedBytes` are left alone. */
@@ -94,9 +97,13 @@ export async function mergeAllEvents(
   const reports = new Map<string, MergeReport>();
   const failed = new Map<string, unknown>();
   const names = eventFileNames(path);
-  const unseen = await unseenEventFiles(journal, path, only, names);
+  const now = journal.now();
+  const before = await refusedEventFiles(journal, path, names, now);
+  for (const { name, why } of before) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
+  const unseen = await unseenEventFiles(journal, path, { goal: only, listed: names, now });
   if (unseen.length === 0) return { reports, names, failed };
-  const goals = await readEventsFolder(path, unseen, warn);
+  const { goals, refused } = await readEventsFolder(path, unseen, now);
+  for (const { name, why } of refused) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
@@ -115,6 +122,7 @@ export async function mergeAllEvents(
     const others = [...goals].flatMap(([goal, { files }]) => (goal === only ? [] : files));
     if (others.length > 0) await markEventFilesSeen(journal, only, { own: [], others });
   }
+  await rememberRefused(journal, refused);
   return { reports, names, failed };
 }
 
@@ -130,19 +138,24 @@ interface HeldFile {
 }
 
 export class EventFiles {
+  private readonly planning: string;
   private readonly folder: string;
   private readonly goal: string;
   private readonly held = new Map<string, HeldFile>();
-  private readonly refused = new Map<string, { signature: Signature | null; why: string }>();
+  private readonly journal: Journal;
+  private refused: Map<string, RefusedEventFile> | null = null;
   private readonly others = new Set<string>();
-  private readonly lines = new Map<string, string>();
+  /** The uids of all events in the files that were read. */
+  private readonly uids = new Set<string>();
   private pending: Entry[] = [];
   /** Everything up to here was saved when this process last looked. */
   private mark: { seq: number; clock: EntryReader["clock"]; revision: number } | null = null;
 
-  constructor(folder: string, goal: string) {
+  constructor(folder: string, goal: Goal) {
+    this.planning = folder;
     this.folder = join(folder, EVENTS);
-    this.goal = goal;
+    this.goal = goal.id;
+    this.journal = goalCore(goal).journal;
   }
 
   /** False unless the store records that exactly these files, in their sizes, hold the goal's events. */
@@ -164,28 +177,31 @@ export class EventFiles {
     return true;
   }
 
-  /** Returns events that the goal does not know, and files that were refused since the last look. */
+  /** Returns events that the goal does not know, and files that are refused for the first time here. */
   async look(known: Pick<EventIds, "has">): Promise<{ fresh: readonly Entry[]; refused: RefusedFile[] }> {
     const names = (await namesIn(this.folder)).filter((name) => name.endsWith(".jsonl")).sort();
     this.forget(names);
-    const refused: RefusedFile[] = [];
+    const now = this.journal.now();
+    const isFirst = this.refused === null;
+    const before = await refusedEventFiles(this.journal, this.planning, names, now, this.refused?.values());
+    const told = isFirst ? before : [];
+    this.refused = new Map(before.map((each) => [each.name, each]));
+    const refused: RefusedEventFile[] = [];
     for (const name of names) {
-      if (this.held.has(name) || this.others.has(name)) continue;
-      const signature = signatureAt(join(this.folder, name));
-      const before = this.refused.get(name);
-      if (before && sameSignature(before.signature, signature)) continue;
-      try {
-        const lines = await this.read(name);
-        this.refused.delete(name);
-        for (const { entry } of lines) if (!known.has(entry.uid)) this.pending.push(entry);
-      } catch (error) {
-        if (!(error instanceof UnreadableText)) throw error;
-        this.refused.set(name, { signature, why: error.message });
-        refused.push({ file: `${EVENTS}/${name}`, why: error.message });
-      }
+      if (this.held.has(name) || this.others.has(name) || this.refused.has(name)) continue;
+      const found = await refusalOf(this.folder, name, async () => {
+        for (const { entry } of await this.read(name, now))
+          if (!known.has(entry.uid)) this.pending.push(entry);
+      });
+      if (!found) continue;
+      this.refused.set(name, found);
+      refused.push(found);
     }
+    await rememberRefused(this.journal, refused);
     this.pending = this.pending.filter(({ uid }) => !known.has(uid));
-    return { fresh: this.pending, refused };
+    const shown = (name: string): string => (EVENT_FILE.test(name) ? name : quoteValue(name));
+    const reports = [...told, ...refused].map(({ name, why }) => ({ file: `${EVENTS}/${shown(name)}`, why }));
+    return { fresh: this.pending, refused: reports };
   }
 
   /** Writes new files for events that no file holds. Calls `isOurs` right before each rename. */
@@ -199,11 +215,11 @@ export class EventFiles {
       await this.look(known);
     }
     // Without unread files, all held events are known by now, so equal numbers mean equal sets.
-    const isBehind = this.hasUnread() ? seq > (this.mark?.seq ?? 0) : known.size > this.lines.size;
+    const isBehind = this.hasUnread() ? seq > (this.mark?.seq ?? 0) : known.size > this.uids.size;
     if (isBehind) {
       const missing: EntryLine[] = [];
       for await (const entry of goalCore(goal).entries(this.walkFrom(goal))) {
-        if (!this.lines.has(entry.uid)) missing.push(lineOf(entry));
+        if (!this.uids.has(entry.uid)) missing.push(lineOf(entry));
       }
       const own: string[] = [];
       for (const lines of parts(missing)) {
@@ -230,7 +246,7 @@ export class EventFiles {
     const some = this.tidiable();
     if (some.length === 0) return;
     const lines: EntryLine[] = [];
-    for (const name of some) lines.push(...(await this.read(name)));
+    for (const name of some) lines.push(...(await this.read(name, this.journal.now())));
     const whole = makeEventFile(this.goal, lines);
     const largest = Math.max(...some.map((name) => this.held.get(name)?.bytes ?? 0));
     if (Buffer.byteLength(whole.text) <= 2 * largest) return;
@@ -282,7 +298,7 @@ export class EventFiles {
     return true;
   }
 
-  private async read(name: string): Promise<readonly EntryLine[]> {
+  private async read(name: string, now: number): Promise<readonly EntryLine[]> {
     if (!EVENT_FILE.test(name)) throw new UnreadableText("its name is not that of a file of events");
     const raw = await readBounded(join(this.folder, name), FILE_BYTES);
     if (raw === null) return [];
@@ -291,14 +307,13 @@ export class EventFiles {
       this.others.add(name);
       return [];
     }
-    const { lines } = readEventFile(name, raw);
-    refuseContradiction(lines, ({ entry }) => this.lines.get(entry.uid));
+    const { lines } = readEventFile(name, raw, now);
     this.hold(name, Buffer.byteLength(raw), lines);
     return lines;
   }
 
   private hold(name: string, bytes: number, lines: readonly EntryLine[]): void {
-    for (const { entry, line } of lines) this.lines.set(entry.uid, shortHash(line));
+    for (const { entry } of lines) this.uids.add(entry.uid);
     this.held.set(name, { bytes, uids: lines.map(({ entry }) => entry.uid) });
   }
 
@@ -312,13 +327,13 @@ export class EventFiles {
     }
     for (const name of gone) this.held.delete(name);
     const left = new Set([...this.held.values()].flatMap(({ uids }) => uids ?? []));
-    for (const uid of this.lines.keys()) if (!left.has(uid)) this.lines.delete(uid);
+    for (const uid of this.uids) if (!left.has(uid)) this.uids.delete(uid);
     this.mark = null;
   }
 
   private forgetAll(): void {
     this.held.clear();
-    this.lines.clear();
+    this.uids.clear();
     this.mark = null;
   }
 
@@ -352,10 +367,6 @@ function* parts(lines: readonly EntryLine[]): Generator<EntryLine[]> {
   if (part.length > 0) yield part;
 }
 
-function shortHash(line: string): string {
-  return sha256(line).slice(0, 16);
-}
-
 async function namesIn(folder: string): Promise<string[]> {
   try {
     return await readdir(folder);
@@ -366,140 +377,46 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-async function readEventsFolder(
-  folder: string,
-  names: readonly string[],
-  warn: (error: unknown) => void,
-): Promise<ReadonlyMap<string, { entries: readonly Entry[]; files: readonly string[] }>> {
-  const goals = new Map<string, Map<string, EntryLine>>();
-  const files = new Map<string, string[]>();
+interface ReadFolder {
+  readonly goals: ReadonlyMap<string, { entries: readonly Entry[]; files: readonly string[] }>;
+  readonly refused: readonly RefusedEventFile[];
+}
+
+async function readEventsFolder(folder: string, names: readonly string[], now: number): Promise<ReadFolder> {
+  const goals = new Map<string, { entries: Entry[]; files: string[] }>();
+  const refused: RefusedEventFile[] = [];
   const path = join(folder, EVENTS);
+  let bytes = 0;
   for (const name of names) {
-    try {
+    if (bytes > LOOK_BYTES) break;
+    const found = await refusalOf(path, name, async () => {
       const raw = await readBounded(join(path, name), FILE_BYTES);
-      if (raw === null) continue;
-      const { goal, lines } = readEventFile(name, raw);
-      const known = goals.get(goal) ?? new Map<string, EntryLine>();
+      if (raw === null) return;
+      bytes += raw.length;
+      const { goal, lines } = readEventFile(name, raw, now);
+      const known = goals.get(goal) ?? { entries: [], files: [] };
       goals.set(goal, known);
-      refuseContradiction(lines, ({ entry }) => known.get(entry.uid)?.line);
-      for (const each of lines) known.set(each.entry.uid, each);
-      files.set(goal, [...(files.get(goal) ?? []), name]);
-    } catch (error) {
-      if (!(error instanceof UnreadableText)) throw error;
-      warn(eventFileRefused(folder, `${EVENTS}/${name}`, error.message));
-    }
+      for (const { entry } of lines) known.entries.push(entry);
+      known.files.push(name);
+    });
+    if (found) refused.push(found);
   }
-  return new Map(
-    [...goals].map(([goal, known]) => [
-      goal,
-      { entries: [...known.values()].map(({ entry }) => entry), files: files.get(goal) ?? [] },
-    ]),
-  );
+  return { goals, refused };
 }
 
-/** An event has the same line in every file; `other` returns the known line, or its hash. */
-function refuseContradiction(
-  lines: readonly EntryLine[],
-  other: (line: EntryLine) => string | undefined,
-): void {
-  for (const each of lines) {
-    const known = other(each);
-    if (known !== undefined && known !== each.line && known !== shortHash(each.line)) {
-      throw new UnreadableText(`it contradicts another file about event ${each.entry.uid}`);
-    }
-  }
-}
-
-// A file: a header line, then one line per event, sorted alike in every copy. Its name is the hash of its
-// content, so a file that was cut or changed does not fit its name.
-
-const FORMAT = 1;
-const NAME_CHARACTERS = 32;
-const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
-
-interface EntryLine {
-  readonly entry: Entry;
-  readonly line: string;
-}
-
-function lineOf(entry: Entry): EntryLine {
-  return { entry, line: canonicalOf(entry as unknown as Json) };
-}
-
-function makeEventFile(goal: string, lines: Iterable<EntryLine>): { name: string; text: string } {
-  const once = new Map<string, EntryLine>();
-  for (const each of lines) if (!once.has(each.entry.uid)) once.set(each.entry.uid, each);
-  const order = [...once.values()].sort((a, b) => compareEntries(a.entry, b.entry));
-  const head = canonicalOf({ holdfast: "goal events", format: FORMAT, goal, events: order.length });
-  const text = `${[head, ...order.map(({ line }) => line)].join("\n")}\n`;
-  return { name: nameOf(text), text };
-}
-
-function nameOf(text: string): string {
-  return `${sha256(text).slice(0, NAME_CHARACTERS)}.jsonl`;
-}
-
-function goalOfEvents(name: string, raw: string): string | null {
-  const text = normalText(raw);
-  if (nameOf(text) !== name) return null;
+/** Null: the file was read. The signature is from before the read, so a later change is noticed. */
+async function refusalOf(
+  folder: string,
+  name: string,
+  read: () => Promise<void>,
+): Promise<RefusedEventFile | null> {
+  const signature = fileSignature(folder, name);
   try {
-    const { goal } = parseJson(text.slice(0, text.indexOf("\n")));
-    return typeof goal === "string" ? goal : null;
+    await read();
+    return null;
   } catch (error) {
-    if (error instanceof UnreadableText) return null;
-    throw error;
+    if (!(error instanceof UnreadableText)) throw error;
+    const until = error instanceof FutureEvents ? error.until : null;
+    return { name, signature, why: error.message, until };
   }
-}
-
-function readEventFile(name: string, raw: string): { goal: string; lines: readonly EntryLine[] } {
-  const text = normalText(raw);
-  if (nameOf(text) !== name) {
-    throw new UnreadableText("its content does not fit its name: it was cut or changed");
-  }
-  const [first = "", ...rest] = text.slice(0, -1).split("\n");
-  const head = parseJson(first);
-  const { goal, events } = head;
-  if (head["holdfast"] !== "goal events" || typeof goal !== "string")
-    throw new UnreadableText("it holds no events");
-  if (typeof head["format"] !== "number" || head["format"] > FORMAT) {
-    throw new UnreadableText("a later release wrote it: upgrade holdfast");
-  }
-  if (events !== rest.length)
-    throw new UnreadableText(`it should hold ${String(events)} events, not ${rest.length}`);
-  const seen = new Set<string>();
-  const lines = rest.map((line, index) => {
-    const entry = readLine(line, index + 2);
-    if (seen.has(entry.uid)) throw new UnreadableText(`line ${index + 2}: event ${entry.uid} is there twice`);
-    seen.add(entry.uid);
-    return { entry, line };
-  });
-  return { goal, lines };
-}
-
-function readLine(line: string, number: number): Entry {
-  try {
-    const parsed = entrySchema.safeParse(parseJson(line));
-    if (!parsed.success) throw new UnreadableText(parsed.error.issues[0]?.message ?? "it is no event");
-    const entry = parsed.data;
-    if (canonicalOf(entry as unknown as Json) !== line)
-      throw new UnreadableText("it is not written as events are");
-    checkEvent(entry);
-    return entry;
-  } catch (error) {
-    if (!(error instanceof UnreadableText) && !(error instanceof HoldfastError)) throw error;
-    throw new UnreadableText(`line ${number}: ${error.message}`, { cause: error });
-  }
-}
-
-function checkEvent({ type, v, at, uid, data }: Entry): void {
-  const spec = Object.hasOwn(goalKind.events, type)
-    ? goalKind.events[type as keyof typeof goalKind.events]
-    : undefined;
-  if (!spec || type === MERGED || v > spec.version) {
-    throw new UnreadableText(
-      `this release knows no event ${JSON.stringify(type)} of version ${v}: upgrade holdfast`,
-    );
-  }
-  if (Object.hasOwn(data, "uid")) throw new UnreadableText("its data holds a second uid");
-  if (v === spec.version) makeEvent(goalKind, { type, data: { ...data, uid } }, at);
 }

@@ -105,7 +105,7 @@ export class FolderWriter {
     this.folder = folder;
     this.options = options;
     this.scan = new FolderScan(folder, goal.id);
-    this.events = new EventFiles(folder, goal.id);
+    this.events = new EventFiles(folder, goal);
     this.leaseName = `render/${sha256(folder).slice(0, 16)}`;
     this.owner = goalCore(goal).journal.newId();
   }

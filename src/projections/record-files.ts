@@ -23,7 +23,7 @@ export interface Fields {
 const SLUG_CHARACTERS = 40;
 const HEADING_CHARACTERS = 80;
 
-const UID = /^[0-9a-z]{12,40}$/;
+const UID = /^[0-9a-f]{40}$/;
 const UID_CHARACTERS = 8;
 
 /** The path of every record. If two would share a name, the later one has its whole uid in it. */

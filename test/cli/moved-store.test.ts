@@ -114,7 +114,11 @@ test("a hook's briefing begins with it", async () => {
   const input = JSON.stringify({ cwd: project, session_id: "7f2a", source: "startup" });
   const { out } = await line.run(["hook", "claude", "session-start"], { cwd: project, input });
   const said = JSON.parse(out).hookSpecificOutput.additionalContext as string;
-  expect(said).toMatch(new RegExp(`^[^\\n]*has moved to sqlite ${project}/new.db.* as of 20.*\\n`));
+  expect(said).toMatch(
+    new RegExp(
+      `^Holdfast: this store has moved[\\s\\S]*\\nSTORE ".*has moved to sqlite ${project}/new.db.* as of 20.*"\\n`,
+    ),
+  );
   expect(said).toContain("Ship it");
 });
 

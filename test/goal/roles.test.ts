@@ -51,6 +51,7 @@ const EXPECTED: Readonly<Record<GoalOperation, string>> = {
   endSession: "waovhs",
   crashSession: "--o-hs",
   handoff: "waovhs",
+  retract: "----h-",
 };
 
 test.each(Object.entries(EXPECTED))("roles that may %s", (operation, allowed) => {
@@ -105,6 +106,7 @@ const CALLS: Readonly<Record<Exclude<GoalOperation, "create">, (goal: Goal, by: 
     endSession: (goal, who) => goal.endSession({ session: "s-1", by: who }),
     crashSession: (goal, who) => goal.crashSession({ session: "s-1", by: who }),
     handoff: (goal, who) => goal.handoff({ session: "s-1", reason: "r", by: who }),
+    retract: (goal, who) => goal.retract({ event: "D-001", why: "w", by: who }),
   };
 
 describe.each(storeSubjects())("roles on $name", (subject) => {

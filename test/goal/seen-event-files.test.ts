@@ -34,13 +34,13 @@ test.each([
   mkdirSync(join(root, "events"));
   writeFileSync(join(root, "events", NAME), "");
   await markEventFilesSeen(journal, "ship", { own: [NAME], others: [] });
-  expect(await unseenEventFiles(journal, root, "ship")).toEqual([]);
+  expect(await unseenEventFiles(journal, root, { goal: "ship" })).toEqual([]);
 
   const { generation } = (await store.read({ namespace, stream: "goal/ship", after: 0, limit: 1 })).stream
     .head;
   const place = { of: "snapshot", namespace, stream: "goal/ship", fold: "event-files@1", seq: 0 } as const;
   await store.put({ ...place, generation, payload, codec: null });
-  expect(await unseenEventFiles(journal, root, "ship")).toEqual([NAME]);
+  expect(await unseenEventFiles(journal, root, { goal: "ship" })).toEqual([NAME]);
   expect(await unseenEventFiles(journal, root)).toEqual([NAME]);
   await markEventFilesSeen(journal, "ship", { own: [NAME], others: [] });
   expect(await unseenEventFiles(journal, root)).toEqual([]);

@@ -74,7 +74,7 @@ describe("the briefing reports pulled events that cannot be merged", () => {
     const began = await project.hook("claude", "session-start", { session_id: "a" });
     const context = contextOf(began);
     expect(context).toContain('goal="checkout"');
-    expect(context).toMatch(/^Events from a pull are not merged yet: .*events/m);
+    expect(context).toMatch(/^Some events of a pull were not merged\.[\s\S]*\nNOT MERGED ".*events/m);
     expect(began.err).toMatch(/^holdfast hook claude session-start: .*events/m);
     expect(project.log(), "later readers see it, too").toContain("hook claude session-start: ");
   });

@@ -83,7 +83,7 @@ test("a session gets a briefing, records touched files and ends in the goal's hi
   expect(Object.keys(said)).toEqual(["hookSpecificOutput"]);
   expect(said.hookSpecificOutput).toMatchObject({ hookEventName: "SessionStart" });
   expect(said.hookSpecificOutput.additionalContext).toMatch(
-    /^You are session claude-7f2a91bc0001 of goal checkout/,
+    /^You are session claude-7f2a91bc0001 of the goal below/,
   );
   expect(said.hookSpecificOutput.additionalContext).toContain("NEXT T-001");
 
@@ -416,7 +416,7 @@ test("without a goal, or with several, the agent is given the command to run", a
   await holdfast.goal("search", { statement: "Find" });
   await holdfast.close();
   expect(await start("b")).toMatch(
-    /several goals are open \((search, checkout|checkout, search)\).*holdfast goal use/,
+    /^Holdfast: several goals are open\. .*holdfast goal use[\s\S]*\nOPEN GOAL "(search|checkout)"\n/,
   );
   expect(await runInside(project, ["goal", "use", "search"])).toMatchObject({ code: 0 });
   expect(await start("c")).toContain('goal="search"');

@@ -37,7 +37,7 @@ const COUNTED = {
   /** Searches of `events/` for files that are not merged: before the decision, and while the folder is synced. */
   looks: ["goal/seen-event-files.ts eventFileNames", "projections/event-files.ts forget"],
   /** Event files that were read. */
-  readings: ["projections/event-files.ts readEventFile"],
+  readings: ["projections/event-file-format.ts readEventFile"],
   renders: ["projections/render.ts render"],
   /** Leases that were granted: the commands here take none but that on rendering. */
   leases: ["journal/leases.ts Lease"],

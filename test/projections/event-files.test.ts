@@ -14,8 +14,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { loadGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import { sha256 } from "../../src/model/digest.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
 import { open } from "../../src/open.ts";
 import { followGoal, mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
@@ -23,6 +23,7 @@ import { openMemory } from "../../src/stores/memory/index.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { Copy, WallClock } from "./copies.ts";
+import { forge, headOf, lineOf, nameOf } from "./forged-events.ts";
 
 const copies: Copy[] = [];
 const roots: string[] = [];
@@ -32,28 +33,8 @@ afterEach(async () => {
 });
 
 const eventsOf = (copy: { root: string }): string => join(copy.root, ".planning/events");
-const named = (text: string): string => `${sha256(text).slice(0, 32)}.jsonl`;
-const head = (goal: string, events: number): string =>
-  `{"events":${events},"format":1,"goal":"${goal}","holdfast":"goal events"}`;
-const line = (change: object): string => {
-  const base = {
-    at: 1,
-    c: 0,
-    data: { by: { name: "x", role: "human" }, key: "k", value: 1, source: "s", expiresAt: null },
-    refs: {},
-    t: 1,
-    type: "fact.set",
-    uid: "a".repeat(20),
-    v: 1,
-  };
-  return sorted({ ...base, ...change });
-};
-function sorted(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${members.map(([key, each]) => `${JSON.stringify(key)}:${sorted(each)}`).join(",")}}`;
-}
+const line = (change: object = {}): string => lineOf(forge(change));
+const checkout = (events: number): string => headOf("checkout", events);
 
 const OUTSIDE = {
   by: { name: "x", role: "human" },
@@ -65,44 +46,36 @@ const OUTSIDE = {
 /** Hostile or broken files, and the reason for refusing each. The name fits the content, unless noted. */
 const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: string])[] = [
   ["nothing", "", /JSON/],
-  ["torn in the middle of a line", `${head("checkout", 1)}\n${line({}).slice(0, 40)}\n`, /line 2: its JSON/],
-  ["fewer events than it says", `${head("checkout", 2)}\n${line({})}\n`, /should hold 2 events, not 1/],
-  [
-    "a later format",
-    `${head("checkout", 1).replace("1,", "1,").replace('"format":1', '"format":9')}\n${line({})}\n`,
-    /later release/,
-  ],
-  [
-    "an event nobody knows",
-    `${head("checkout", 1)}\n${line({ type: "goal.sold" })}\n`,
-    /no event "goal\.sold"/,
-  ],
-  ["an event of a later version", `${head("checkout", 1)}\n${line({ v: 7 })}\n`, /version 7: upgrade/],
-  ["a merge", `${head("checkout", 1)}\n${line({ type: "goal.merged" })}\n`, /no event "goal\.merged"/],
+  ["torn in the middle of a line", `${checkout(1)}\n${line().slice(0, 40)}\n`, /line 2: its JSON/],
+  ["fewer events than it says", `${checkout(2)}\n${line()}\n`, /it holds 1 events, and not as many/],
+  ["a later format", `${checkout(1).replace('"format":2', '"format":9')}\n${line()}\n`, /later release/],
+  ["an event nobody knows", `${checkout(1)}\n${line({ type: "goal.sold" })}\n`, /does not know its type/],
+  ["an event of a later version", `${checkout(1)}\n${line({ v: 7 })}\n`, /does not know its type: upgrade/],
+  ["a merge", `${checkout(1)}\n${line({ type: "goal.merged" })}\n`, /does not know its type/],
   [
     "data that no schema allows",
-    `${head("checkout", 1)}\n${line({ data: { by: { name: "x", role: "king" } } })}\n`,
-    /line 2: event fact\.set: \$\.by\.role/,
+    `${checkout(1)}\n${line({ data: { by: { name: "x", role: "king" } } })}\n`,
+    /line 2: a value in it is not allowed/,
   ],
   [
     "a way out of the folder",
-    `${head("checkout", 1)}\n${line({ type: "files.recorded", data: OUTSIDE })}\n`,
-    /below the root/,
+    `${checkout(1)}\n${line({ type: "files.recorded", data: OUTSIDE })}\n`,
+    /line 2: a value in it is not allowed/,
   ],
-  ["the same event twice", `${head("checkout", 2)}\n${line({})}\n${line({})}\n`, /is there twice/],
+  ["the same event twice", `${checkout(2)}\n${line()}\n${line()}\n`, /is there twice/],
   [
     "a prototype",
-    `${head("checkout", 1)}\n${line({}).replace('"refs":{}', '"refs":{"__proto__":{"x":1}}')}\n`,
+    `${checkout(1)}\n${line().replace('"refs":{}', '"refs":{"__proto__":{"x":1}}')}\n`,
     /line 2/,
   ],
-  ["a bomb of brackets", `${head("checkout", 1)}\n${"[".repeat(100_000)}\n`, /nested deeper/],
+  ["a bomb of brackets", `${checkout(1)}\n${"[".repeat(100_000)}\n`, /line 2: its JSON cannot be read/],
   [
     "a content that does not fit its name",
-    `${head("checkout", 1)}\n${line({})}\n`,
+    `${checkout(1)}\n${line()}\n`,
     /does not fit its name/,
     `${"0".repeat(32)}.jsonl`,
   ],
-  ["a name of its own", `${head("checkout", 1)}\n${line({})}\n`, /its name is not/, "notes.jsonl"],
+  ["a name of its own", `${checkout(1)}\n${line()}\n`, /its name is not/, "notes.jsonl"],
 ];
 
 for (const [what, text, says, name] of BAD)
@@ -110,7 +83,7 @@ for (const [what, text, says, name] of BAD)
     const warned: unknown[] = [];
     const copy = await Copy.make(new WallClock(), undefined, (error) => warned.push(error));
     copies.push(copy);
-    const file = join(eventsOf(copy), name ?? named(text));
+    const file = join(eventsOf(copy), name ?? nameOf(text));
     writeFileSync(file, text);
     const before = copy.agreed();
     const { refused, merged } = await copy.folder.sync();
@@ -139,24 +112,28 @@ test("a link, and a file that is far too large, are not read", async () => {
   ]);
 });
 
-test("an event that contradicts another file is refused", async () => {
+test("other content under the uid of a known event is refused", async () => {
   const clock = new WallClock();
   const a = await Copy.make(clock);
   copies.push(a);
   const [name = ""] = readdirSync(eventsOf(a));
   const text = readFileSync(join(eventsOf(a), name), "utf8").replace("Ship it", "Sell it");
-  writeFileSync(join(eventsOf(a), named(text)), text);
+  writeFileSync(join(eventsOf(a), nameOf(text)), text);
   const { refused } = await a.folder.sync();
   expect(refused).toEqual([
-    { file: `events/${named(text)}`, why: expect.stringContaining("contradicts another file") },
+    {
+      file: `events/${nameOf(text)}`,
+      why: expect.stringContaining("its uid is not the hash of its content"),
+    },
   ]);
   expect(a.goal.state.statement).toBe("Ship it");
-  // Neither is known to be true: one is merged, the other reported.
+  // A fresh clone believes the honest file, whichever name sorts first.
   const warned: unknown[] = [];
   const warn = (error: unknown): unknown => warned.push(error);
   const journal = new Journal({ store: await openMemory(), now: clock.now, warn });
   await mergeEventFolder(journal, join(a.root, ".planning"));
   expect(warned.map((error) => isHoldfastError(error, "EVENT_FILE_REFUSED"))).toEqual([true]);
+  expect((await loadGoal(journal, "checkout", { stale: "use" })).state.statement).toBe("Ship it");
 });
 
 test("a lost or damaged event file is saved again from the store, beside the damaged one", async () => {
@@ -251,7 +228,7 @@ describe("a process that is killed while it syncs", () => {
       expect(readdirSync(join(place, ".planning/events")).filter((name) => name.endsWith(".tmp"))).toEqual(
         [],
       );
-      const clone = await Copy.make(new WallClock(), { root: place });
+      const clone = await Copy.make(new WallClock(Date.now()), { root: place });
       expect(clone.goal.revision).toBe(goal.revision);
       expect(readFileSync(join(clone.root, ".planning/STATE.md"), "utf8")).toBe(
         readFileSync(join(place, ".planning/STATE.md"), "utf8"),

@@ -67,7 +67,7 @@ test.each([
     expect(news(copy)).toEqual([
       expect.stringMatching(/not applied: task claimed, task submitted T-\d+ "Pay module" by bob: /),
       expect.stringMatching(
-        new RegExp(`not applied: task ${said}.* T-\\d+ "Pay module" by vera: .*submission of ann`),
+        new RegExp(`not applied: task ${said}.* T-\\d+ "Pay module" by vera: .*submission of "ann"`),
       ),
     ]);
   }

@@ -2,7 +2,7 @@
  * Storms over repo memory: clones of a repository work on one goal and merge each other with the real git, in
  * random order. Every record must survive, no merge may conflict, and all clones must end equal.
  *
- *     npm run storm -- [--seeds 11,21,42] [--clones 5] [--operations 40] [--skew-hours 40]
+ *     npm run storm -- [--seeds 11,21,42] [--clones 5] [--operations 40] [--skew-hours 10]
  *
  * Every second seed runs with skewed clocks. Exits with 1 if anything broke. `docs/torture.md` explains it.
  */
@@ -15,7 +15,7 @@ const { values } = parseArgs({
     seeds: { type: "string", default: "11,21,22,24,41,42" },
     clones: { type: "string", default: "5" },
     operations: { type: "string", default: "40" },
-    "skew-hours": { type: "string", default: "40" },
+    "skew-hours": { type: "string", default: "10" },
   },
 });
 

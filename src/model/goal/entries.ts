@@ -4,7 +4,8 @@
  * Copies of a goal (clones of a repository, each with a store of its own) write without knowing of each other
  * and meet later. An entry has three things that make it the same event in every copy:
  *
- * - `uid`, given once when it is written. The same uid is the same event.
+ * - `uid`, a hash of everything else in the entry and of its goal, checked when a file is read. So the same
+ *   uid is the same event, and no copy can replace one by other content.
  * - `t` and `c`, a hybrid logical clock: the writer's wall clock, but never before anything that the writer
  *   had seen. Entries are sorted by it, then by uid. This merge order is the same in every copy, and never
  *   puts an answer before its question.
@@ -13,14 +14,29 @@
  */
 
 import { sha256 } from "../digest.ts";
-import { type Json, sameJson } from "../json.ts";
+import { canonicalOf, type Json, sameJson } from "../json.ts";
 import type { Event } from "../stream/index.ts";
 import { contentOf, namesOfItems } from "./record-table.ts";
 import { REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
 /** `T-007`: at least three digits, so that ids sort as numbers do. */
-export function formatId(prefix: "T" | "D" | "B" | "Q", number: number): string {
+export function formatId(prefix: Series, number: number): string {
   return `${prefix}-${String(number).padStart(3, "0")}`;
+}
+
+/** One spelling per number, at most six digits. Every id that another copy brings matches it. */
+export const ITEM_ID = /^[TDBQ]-(?:\d{3}|[1-9]\d{3,5})$/;
+const MAX_NUMBER = 999_999;
+
+/**
+ * The next id of a series. Numbers are not reused, unless an event of another copy has used up the last one:
+ * then the lowest free number is next, so that no event can end a series.
+ */
+export function nextId(series: Series, given: number, isTaken: (id: string) => boolean): string {
+  if (given < MAX_NUMBER) return formatId(series, given + 1);
+  let number = 1;
+  while (isTaken(formatId(series, number))) number += 1;
+  return formatId(series, number);
 }
 
 export function idNumber(id: string): number {
@@ -44,9 +60,21 @@ export interface Entry {
 
 export const CLOCK_START: Clock = { t: 0, c: 0 };
 
+/** The counter starts again after this, one millisecond later: it never leaves what readers accept. */
+export const MAX_COUNT = 1_000_000;
+
 /** The clock of an event that is written at `at` by a writer that has seen everything up to `clock`. */
 export function tick(clock: Clock, at: number): Clock {
-  return at > clock.t ? { t: at, c: 0 } : { t: clock.t, c: clock.c + 1 };
+  if (at > clock.t) return { t: at, c: 0 };
+  return clock.c < MAX_COUNT ? { t: clock.t, c: clock.c + 1 } : { t: clock.t + 1, c: 0 };
+}
+
+const UID_CHARACTERS = 40;
+
+/** A new part of an entry belongs in here, unless it is made from the uid, as a signature is. */
+export function entryUid(goal: string, entry: Omit<Entry, "uid">): string {
+  const { t, c, type, v, at, refs, data } = entry;
+  return sha256(canonicalOf({ goal, t, c, type, v, at, refs, data })).slice(0, UID_CHARACTERS);
 }
 
 export function compareEntries(a: Entry, b: Entry): number {
@@ -54,7 +82,7 @@ export function compareEntries(a: Entry, b: Entry): number {
 }
 
 export function derivedUid(place: number, at: number, data: unknown): string {
-  return sha256(JSON.stringify([place, at, data])).slice(0, 20);
+  return sha256(JSON.stringify([place, at, data])).slice(0, UID_CHARACTERS);
 }
 
 /** A set of uids that branches without a copy: a branch sees its parent's uids and adds its own. */
@@ -118,7 +146,6 @@ const NAME_FIELDS: ReadonlySet<string> = new Set([
   ...["task", "tasks", "followUps", "completed", "supersedes", "blocker", "question"],
   ...namesOfItems(contentOf(TASK_PLAN), contentOf(REVIEW_TASK)),
 ]);
-const NAME = /^[TDBQ]-\d{3,}$/;
 
 /** The data with other names of items. `rename` gets `T-001`, `D-001`, `B-001`, `Q-001`, `P1` and `P1.1`. */
 export function mapNames(data: Data, rename: (name: string) => string): Record<string, unknown> {
@@ -128,7 +155,8 @@ export function mapNames(data: Data, rename: (name: string) => string): Record<s
 }
 
 function mapField(data: Data, field: string, value: unknown, rename: (name: string) => string): unknown {
-  const one = (each: unknown): unknown => (typeof each === "string" && NAME.test(each) ? rename(each) : each);
+  const one = (each: unknown): unknown =>
+    typeof each === "string" && ITEM_ID.test(each) ? rename(each) : each;
   const phase = (each: unknown): unknown => Number(rename(phaseName(Number(each))).slice(1));
   if (value === null) return null;
   if (NAME_FIELDS.has(field)) return Array.isArray(value) ? value.map(one) : one(value);
@@ -140,6 +168,17 @@ function mapField(data: Data, field: string, value: unknown, rename: (name: stri
   }
   if (field === "affects" || field === "change") return mapNames(value as Data, rename);
   return value;
+}
+
+/** Name of an item → uid of the event that made it, for every name in the data. */
+export function refsOf(data: Data, uidOf: (name: string) => string | undefined): Record<string, string> {
+  const refs: Record<string, string> = {};
+  mapNames(data, (name) => {
+    const uid = uidOf(name);
+    if (uid !== undefined) refs[name] = uid;
+    return name;
+  });
+  return refs;
 }
 
 /** Turns the stored events of a log into entries, one after another, and tracks the names on the way. */
@@ -174,12 +213,7 @@ export class EntryReader {
     this.revision += 1;
     const { uid = derivedUid(this.revision, stored.at, whole), ...data } = whole;
     this.clock = tick(this.clock, stored.at);
-    const refs: Record<string, string> = {};
-    mapNames(data, (name) => {
-      const known = this.names.get(name) ?? this.names.get(this.aliases.get(name) ?? "");
-      if (known !== undefined) refs[name] = known;
-      return name;
-    });
+    const refs = refsOf(data, (name) => this.names.get(name) ?? this.names.get(this.aliases.get(name) ?? ""));
     const made = madeName(stored.type, data);
     if (made !== null) this.names.set(made, uid as string);
     if (stored.type === "task.aliased") this.aliases.set(String(data["alias"]), String(data["task"]));
@@ -190,6 +224,9 @@ export class EntryReader {
 
 /** The event that adds the entries of other copies to a log. It belongs to one copy and is not exchanged. */
 export const MERGED = "goal.merged";
+
+/** The event by which a person takes back an earlier one, in every copy. See `merge.ts`. */
+export const RETRACTED = "event.retracted";
 
 /** The event that makes an id final that a merge gave to an item. */
 export const RENUMBERED = "item.renumbered";

@@ -7,8 +7,9 @@
 
 import * as z from "zod";
 import type { Json } from "../json.ts";
+import { isId } from "../names.ts";
 import { type DataOf, lazySchema } from "../stream/index.ts";
-import { type Entry, MERGED, RENUMBERED } from "./entries.ts";
+import { type Entry, ITEM_ID, MAX_COUNT, MERGED, RENUMBERED, RETRACTED } from "./entries.ts";
 import type { GoalDelta } from "./merge.ts";
 import type { MergeNote } from "./merge-notes.ts";
 import { AFFECTS, DECISION, FACT } from "./note-records.ts";
@@ -28,18 +29,26 @@ const text = z.string().min(1).max(TEXT_LIMIT);
 const optionalText = text.nullable();
 const ordinal = z.int().min(1);
 const whole = z.int().min(0);
+/** Up to the year 9999: a later time has no ISO form with four digits, and no file could show it. */
+const time = z.int().min(0).max(253_402_300_799_999);
+const MAX_TTL_MS = 100 * 366 * 86_400_000;
 const share = z.number().min(0).max(1);
 
-const taskId = z.string().regex(/^T-\d{3,}$/, "must look like T-001");
-const decisionId = z.string().regex(/^D-\d{3,}$/, "must look like D-001");
-const blockerId = z.string().regex(/^B-\d{3,}$/, "must look like B-001");
-const questionId = z.string().regex(/^Q-\d{3,}$/, "must look like Q-001");
+const itemId = (series: string) =>
+  z.string().refine((id) => id.startsWith(series) && ITEM_ID.test(id), `must look like ${series}-001`);
+const taskId = itemId("T");
+const decisionId = itemId("D");
+const blockerId = itemId("B");
+const questionId = itemId("Q");
+const anyItemId = z.string().regex(ITEM_ID, "must look like T-001");
+const itemName = z.string().regex(/^(?:[TDBQ]-\d{3,6}|P\d{1,9}(?:\.\d{1,9})?)$/, "must name an item");
+const goalId = z.string().refine(isId, "must be the id of a goal");
 const sessionName = z.string().min(1).max(128);
 const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 
 const pathHint = "must be a path below the root, with / between names and without . or ..";
 const relativePath = z.string().refine(isRelativePath, pathHint);
-const eventUid = z.string().regex(/^[0-9a-z]{12,40}$/, "must be the id of an event");
+const eventUid = z.string().regex(/^[0-9a-f]{40}$/, "must be the id of an event");
 
 export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
 
@@ -64,7 +73,7 @@ const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   integer: z.int(),
   share,
   flag: z.boolean(),
-  time: whole,
+  time,
   path: relativePath,
   hash: contentHash,
   taskId,
@@ -105,7 +114,7 @@ const isWordList = (type: readonly string[] | RecordTable): type is readonly str
 const settings = () => ({
   statement: text,
   title: line.nullable(),
-  ttlMs: z.int().positive().nullable(),
+  ttlMs: z.int().positive().max(MAX_TTL_MS).nullable(),
   verification: z.enum(VERIFICATIONS),
   maxAttempts: ordinal,
 });
@@ -139,18 +148,18 @@ const recordedFile = () =>
 export const entrySchema: z.ZodType<Entry> = z.lazy(() =>
   z.strictObject({
     uid: eventUid,
-    t: whole,
-    c: whole,
+    t: time,
+    c: whole.max(MAX_COUNT),
     type: line,
     v: ordinal,
-    at: whole,
-    refs: z.record(line, eventUid),
+    at: time,
+    refs: z.record(itemName, eventUid),
     data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
   }),
 );
 
 export const eventSchemas = {
-  "goal.created": stamped(() => ({ id: line, ...settings() })),
+  "goal.created": stamped(() => ({ id: goalId, ...settings() })),
   "goal.described": stamped(() => ({ change: z.strictObject(settings()).partial() })),
   "phase.added": stamped(() => ({ number: ordinal, name: line })),
   "phase.entered": phaseChanged,
@@ -199,9 +208,9 @@ export const eventSchemas = {
     description: text,
     affects: z.strictObject(shapeOf(AFFECTS)),
     workaround: optionalText.optional(),
-    reportedAt: whole.optional(),
+    reportedAt: time.optional(),
   })),
-  "blocker.identified": stamped(() => ({ blocker: blockerId, identifiedAt: whole.optional() })),
+  "blocker.identified": stamped(() => ({ blocker: blockerId, identifiedAt: time.optional() })),
   "blocker.bypassed": stamped(() => ({ blocker: blockerId, workaround: text, followUps: z.array(taskId) })),
   "blocker.resolved": stamped(() => ({ blocker: blockerId, resolution: text })),
   "fact.set": stamped(() => ({ ...contentShape(FACT) })),
@@ -220,7 +229,7 @@ export const eventSchemas = {
   "edit.taken": stamped(() => ({
     file: relativePath,
     hash: contentHash,
-    editedAt: whole,
+    editedAt: time,
     left: z.array(text),
   })),
   /** `startedAt`: for a session that began before the goal knew of it. */
@@ -229,17 +238,19 @@ export const eventSchemas = {
     agent: line,
     resumes: sessionName.nullable(),
     notes: optionalText,
-    startedAt: whole.optional(),
+    startedAt: time.optional(),
   })),
   "session.noted": stamped(sessionNote),
   "session.ended": stamped(() => ({
     ...sessionNote(),
     completed: z.array(line),
     handoffReason: optionalText,
-    endedAt: whole.optional(),
+    endedAt: time.optional(),
   })),
   "session.crashed": stamped(() => ({ session: sessionName, notes: optionalText })),
-  [RENUMBERED]: stamped(() => ({ item: eventUid, name: line })),
+  [RENUMBERED]: stamped(() => ({ item: eventUid, name: anyItemId })),
+  /** Written by a merge only, because it changes the effect of earlier events. */
+  [RETRACTED]: stamped(() => ({ event: eventUid, why: text })),
   /** `outdated`: events whose notes of earlier merges no longer hold. */
   [MERGED]: lazySchema(() =>
     z.strictObject({

@@ -6,8 +6,18 @@
  */
 
 import { HoldfastError } from "../errors.ts";
+import { quoteValue } from "../names.ts";
 import type { Event, FoldKind, Place } from "../stream/index.ts";
-import { derivedUid, idNumber, MERGED, madeName, RENUMBERED, type Series, tick } from "./entries.ts";
+import {
+  derivedUid,
+  idNumber,
+  MERGED,
+  madeName,
+  RENUMBERED,
+  RETRACTED,
+  type Series,
+  tick,
+} from "./entries.ts";
 import type { EventData, GoalEventType } from "./event-schemas.ts";
 import type { CheckpointKind, GoalCheckpoint, GoalState } from "./goal-state.ts";
 import {
@@ -283,6 +293,8 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
   [RENUMBERED]: (state, { item }) => {
     state.unsettled = state.unsettled.filter(({ uid }) => uid !== item);
   },
+  /** The merge that brings it has left out the event that it names: see `merge.ts`. */
+  [RETRACTED]: () => undefined,
   /** Adds the entries of other copies and applies their combined effect: see `merge.ts`. */
   [MERGED]: (state, { entries, delta, notes, outdated = [] }, { seq, at }) => {
     applyGoalDelta(state, delta);
@@ -423,7 +435,7 @@ function judgedTask(state: GoalState, { task: id, submission }: EventData<"task.
   const task = taskOf(state, id);
   const { uid, by } = task.submission ?? {};
   if (task.status !== "submitted" || !uid || !submission || uid === submission) return task;
-  const waiting = `the submission of ${by?.name} waits`;
+  const waiting = `the submission of ${quoteValue(by?.name)} waits`;
   const message = `task ${task.id}: the verdict is on work of another copy (${waiting})`;
   throw new HoldfastError("TASK_TRANSITION", message, {
     hint: "Review both, then accept or reject the one that waits.",
@@ -432,18 +444,22 @@ function judgedTask(state: GoalState, { task: id, submission }: EventData<"task.
 }
 
 function claimedElsewhere({ id, claim }: Task): HoldfastError {
-  return new HoldfastError("TASK_HELD", `task ${id} was claimed by ${claim?.by.name} in another copy`, {
-    hint: "Both agents worked on it. Compare their work, then release or submit the claim that counts.",
-    data: { task: id },
-  });
+  return new HoldfastError(
+    "TASK_HELD",
+    `task ${id} was claimed by ${quoteValue(claim?.by.name)} in another copy`,
+    {
+      hint: "Both agents worked on it. Compare their work, then release or submit the claim that counts.",
+      data: { task: id },
+    },
+  );
 }
 
 function checkPlace(state: GoalState, phase: number, plan: number | null): void {
   const { plans, name } = phaseOf(state, phase);
   if (plan === null || plans.some((each) => each.number === plan)) return;
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `phase ${phase} (${name}) has no plan ${plan}`, {
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `phase ${phase} has no plan ${plan}`, {
     hint: "Add the plan first, or leave it out.",
-    data: { phase, plan },
+    data: { phase, plan, name },
   });
 }
 

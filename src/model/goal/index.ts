@@ -1,8 +1,20 @@
 /** Goals: tasks, phases, decisions, blockers, and the fold that makes a state of their events. */
 
 export type { Entry } from "./entries.ts";
-export { compareEntries, EntryReader, EventIds, formatId, MERGED } from "./entries.ts";
-export { bySchema, entrySchema } from "./event-schemas.ts";
+export {
+  compareEntries,
+  EntryReader,
+  EventIds,
+  entryUid,
+  formatId,
+  MERGED,
+  madeName,
+  nextId,
+  RETRACTED,
+  refsOf,
+  tick,
+} from "./entries.ts";
+export { bySchema, entrySchema, eventSchemas } from "./event-schemas.ts";
 export { checkpointOf, goalFold } from "./goal-fold.ts";
 export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
 export type { GoalCheckpoint, GoalState } from "./goal-state.ts";
@@ -70,7 +82,14 @@ export {
 } from "./position.ts";
 export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./readiness.ts";
 export type { Field, InputOf, RecordTable, ValueKind, Values } from "./record-table.ts";
-export { contentOf, fileName, initialOf, namesOfItems, withInitials } from "./record-table.ts";
+export {
+  contentOf,
+  fileName,
+  GOAL_FOLD_VERSION,
+  initialOf,
+  namesOfItems,
+  withInitials,
+} from "./record-table.ts";
 export type { Actor, GoalOperation, GoalRole, Verification } from "./roles.ts";
 export {
   checkResolving,

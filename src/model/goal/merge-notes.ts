@@ -3,6 +3,8 @@
  * one copy: they name items by the ids that this copy knew.
  */
 
+import { quoteText } from "../names.ts";
+
 /** An item that got another id, because two copies had given the same one. */
 export interface Renumbered {
   readonly was: string;
@@ -72,11 +74,13 @@ export function noteId(note: MergeNote): string {
   return note.kind === "renumbered" ? note.alias : `${note.item ?? ""}~${note.by ?? ""}`;
 }
 
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,79}$/;
+
 export function mergeNoteText(note: MergeNote): string {
-  const title = note.title === null ? "" : ` "${note.title}"`;
+  const title = note.title === null ? "" : ` ${quoteText(note.title)}`;
   if (note.kind === "renumbered") return `${note.was}${title} is now ${note.now}`;
   const what = note.what.map((type) => type.replace(".", " ")).join(", ");
-  const who = note.by === null ? "" : ` by ${note.by}`;
+  const who = note.by === null ? "" : ` by ${PLAIN_NAME.test(note.by) ? note.by : quoteText(note.by)}`;
   return `not applied: ${what}${note.item === null ? "" : ` ${note.item}`}${title}${who}: ${note.why}`;
 }
 

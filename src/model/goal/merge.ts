@@ -13,56 +13,124 @@
  * final (`item.renumbered`), before the number could be given again; until then the next merge may change it.
  * Phases and plans are numbered in merge order.
  *
- * An entry may be rejected although its writer did nothing wrong: two copies claimed T-003 at once.
+ * An entry may be rejected although its writer did nothing wrong: two copies claimed T-003 at once. An entry
+ * that a person retracted is not applied in any copy; it stays in every log.
  */
 
 import { HoldfastError } from "../errors.ts";
-import { type Json, sameJson } from "../json.ts";
+import { type Json, sameJson, tryCopyJson } from "../json.ts";
 import { applyEvent, type Event, type StreamKind } from "../stream/index.ts";
 import type { Entry, MapDelta, Series } from "./entries.ts";
 import {
   applyMapDelta,
   compareEntries,
-  formatId,
   idNumber,
   madeName,
   mapDelta,
   mapNames,
+  nextId,
   RENUMBERED,
+  RETRACTED,
   seriesOf,
 } from "./entries.ts";
-import { emptyGoal, GOAL_MAPS, type GoalState, phaseOf } from "./goal-state.ts";
+import { emptyGoal, encodeGoal, GOAL_MAPS, type GoalState, phaseOf } from "./goal-state.ts";
 import { firstLine, type NotApplied, type Renumbered } from "./merge-notes.ts";
 
-/** Entries with the same uid are one entry. */
-export function foldEntries(
-  kind: StreamKind<GoalState>,
-  entries: Iterable<Entry>,
-): { readonly state: GoalState; readonly renumbered: Renumbered[]; readonly notApplied: NotApplied[] } {
+export interface Folded {
+  readonly state: GoalState;
+  readonly renumbered: Renumbered[];
+  readonly notApplied: NotApplied[];
+}
+
+/** More than this many entries that break the fold are no accident, and every one costs a fold. */
+const MAX_LEFT_OUT = 16;
+
+/**
+ * Entries with the same uid are one entry.
+ *
+ * No entry can stop the others: if a handler fails on one in an unexpected way, or leaves a state that no log
+ * can hold, the first such entry in merge order is left out and reported. All copies leave out the same ones.
+ */
+export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry>): Folded {
   const once = new Map<string, Entry>();
   for (const entry of entries) if (!once.has(entry.uid)) once.set(entry.uid, entry);
   const order = [...once.values()].sort(compareEntries);
-  const ids = new IdAssignment(order);
+  const leftOut = new Set<string>();
+  for (;;) {
+    const found = foldOnce(kind, order, leftOut);
+    const broken = "state" in found ? firstUnsound(kind, order, leftOut, found) : found.broken;
+    if (broken === null) return found as Folded;
+    if (leftOut.size === MAX_LEFT_OUT) throw refused("too many events of it break the goal");
+    leftOut.add(broken);
+  }
+}
+
+function foldOnce(
+  kind: StreamKind<GoalState>,
+  order: readonly Entry[],
+  leftOut: ReadonlySet<string>,
+): Folded | { readonly broken: string } {
+  const retracted = retractedIn(order);
+  const ids = new IdAssignment(order.filter(({ uid }) => !retracted.has(uid) && !leftOut.has(uid)));
   const state = emptyGoal();
   const notApplied: NotApplied[] = [];
   for (const entry of order) {
+    const { uid, type } = entry;
     const revision = state.revision + 1;
     try {
-      const event = ids.rename(state, entry);
-      applyEvent(kind, state, event, revision);
-      ids.record(state, entry, event);
+      if (leftOut.has(uid)) throw refused("it breaks the goal");
+      if (!retracted.has(uid)) {
+        const event = ids.rename(state, entry);
+        applyEvent(kind, state, event, revision);
+        ids.record(state, entry, event);
+      }
     } catch (error) {
-      if (!(error instanceof HoldfastError)) throw error;
+      if (!(error instanceof HoldfastError)) return { broken: uid };
       ids.skip(state, entry);
-      const { uid, type } = entry;
       notApplied.push({ uid, type, why: error.message, ...ids.describe(state, entry) });
     }
     state.revision = revision;
-    state.known.add(entry.uid);
+    state.known.add(uid);
     state.clock = { t: entry.t, c: entry.c };
   }
   state.unsettled = ids.unsettled;
   return { state, renumbered: ids.renumbered, notApplied };
+}
+
+/** The last entry of the shortest prefix whose state is no plain JSON; null if the whole state is sound. */
+function firstUnsound(
+  kind: StreamKind<GoalState>,
+  order: readonly Entry[],
+  leftOut: ReadonlySet<string>,
+  { state }: Folded,
+): string | null {
+  const isSound = (each: GoalState): boolean => tryCopyJson(encodeGoal(each), 0) !== undefined;
+  if (isSound(state)) return null;
+  let [sound, unsound] = [0, order.length];
+  while (unsound - sound > 1) {
+    const middle = Math.floor((sound + unsound) / 2);
+    const folded = foldOnce(kind, order.slice(0, middle), leftOut);
+    if ("state" in folded && isSound(folded.state)) sound = middle;
+    else unsound = middle;
+  }
+  return order[unsound - 1]?.uid ?? null;
+}
+
+/**
+ * The uids that a person has retracted. A retraction counts for entries before it, and may itself be
+ * retracted by a later one. A goal keeps at least one beginning.
+ */
+function retractedIn(order: readonly Entry[]): ReadonlySet<string> {
+  const place = new Map(order.map(({ uid }, index) => [uid, index]));
+  const retracted = new Set<string>();
+  for (const [index, { uid, type, data }] of [...order.entries()].reverse()) {
+    const target = String(data["event"]);
+    if (type !== RETRACTED || retracted.has(uid)) continue;
+    if ((place.get(target) ?? index) < index) retracted.add(target);
+  }
+  const beginnings = order.filter(({ type }) => type === "goal.created").map(({ uid }) => uid);
+  if (beginnings.every((uid) => retracted.has(uid))) for (const uid of beginnings) retracted.delete(uid);
+  return retracted;
 }
 
 export function aliasOf(was: string, uid: string): string {
@@ -75,6 +143,9 @@ function titleOf(data: Entry["data"]): string | null {
 }
 
 const short = (text: string): string => firstLine(text, 80);
+
+/** `T` for `T-014`, `P` for `P2`, `P.` for `P2.1`. */
+const kindOfName = (name: string): string => name.replace(/[-\d]/g, "");
 
 /** The ids of all items, assigned before any entry is applied. */
 class IdAssignment {
@@ -97,8 +168,8 @@ class IdAssignment {
       const item = String(data["item"]);
       if (series && !take(uid, String(data["id"]))) waiting.set(uid, series);
       else if (type === "task.aliased") taken.add(String(data["alias"]));
-      else if (type === RENUMBERED && waiting.has(item) && take(item, String(data["name"])))
-        waiting.delete(item);
+      else if (type === RENUMBERED && waiting.get(item) === String(data["name"])[0])
+        if (take(item, String(data["name"]))) waiting.delete(item);
     }
     const highest = { T: 0, D: 0, B: 0, Q: 0 };
     for (const name of taken) {
@@ -106,8 +177,9 @@ class IdAssignment {
       highest[series] = Math.max(highest[series], idNumber(name));
     }
     this.unsettled = [...waiting].map(([uid, series]) => {
-      highest[series] += 1;
-      const name = formatId(series, highest[series]);
+      const name = nextId(series, highest[series], (id) => taken.has(id));
+      taken.add(name);
+      highest[series] = Math.max(highest[series], idNumber(name));
       this.numbers.set(uid, name);
       return { uid, name };
     });
@@ -115,12 +187,14 @@ class IdAssignment {
 
   /** The event with the ids that its writer would have used, had it seen all entries before it. */
   rename(state: GoalState, { uid, type, v, at, refs, data }: Entry): Event {
-    if (type === "goal.created" && state.id !== "") {
+    if (type === "goal.created" && state.id !== "")
       throw refused(`goal ${state.id} was created in two copies; the first one counts`);
-    }
+    // An honest writer has seen the goal that it writes to, so its events sort after the beginning.
+    if (type !== "goal.created" && state.id === "") throw refused("it is dated before the goal's beginning");
     const renamed = mapNames(data, (name) => {
       const now = this.names.get(refs[name] ?? "");
       if (now === undefined) throw refused(`it names ${name}, whose event is missing`);
+      if (kindOfName(now) !== kindOfName(name)) throw refused(`it names ${name}, which is something else`);
       return now;
     });
     if (seriesOf(type)) renamed["id"] = this.numbers.get(uid);

@@ -66,6 +66,7 @@ export const MAY = {
   endSession: EVERYONE,
   crashSession: ["supervisor", "orchestrator"],
   handoff: EVERYONE,
+  retract: [],
 } as const satisfies Record<string, readonly GoalRole[]>;
 
 export type GoalOperation = keyof typeof MAY;
@@ -76,6 +77,7 @@ const IN_WORDS: Partial<Record<GoalOperation, string>> = {
   fact: "record a fact",
   implementation: "record an implementation",
   recordFiles: "record files",
+  retract: "retract an event",
 };
 
 /** `separate`: another agent accepts submitted work. `self`: submitted work is done. */
