@@ -24,10 +24,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
   ["At a glance", ["status", "inbox", "watch", "ui", "brief", "next", "doctor"]],
-  [
-    "Goals",
-    "goal task decide decisions fact facts forget remember block blockers events retract".split(" "),
-  ],
+  ["Goals", "goal task decide decisions fact facts forget remember block blockers events retract".split(" ")],
   [
     "Sessions",
     ["resume", "handoff", "session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"],

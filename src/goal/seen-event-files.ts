@@ -3,8 +3,8 @@
  * whose name is in the cache need not be read again.
  *
  * The cache is a snapshot of the goal's stream. So a restored backup, a new clone or a removed goal never
- * knows more files than events. It is written after the events are durable: a crash in between only means that
- * the file is read once more.
+ * knows more files than events. It is written after the events are durable: a crash in between only means
+ * that the file is read once more.
  *
  * | list     | files                                                                                      |
  * |----------|--------------------------------------------------------------------------------------------|

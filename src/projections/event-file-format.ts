@@ -1,12 +1,12 @@
 /**
- * The format of a file of events, and the checks that every line of one passes before it is merged. Anyone who
- * can push a commit can write such a file, so nothing in it is believed:
+ * The format of a file of events, and the checks that every line of one passes before it is merged. Anyone
+ * who can push a commit can write such a file, so nothing in it is believed:
  *
  * | check | against |
  * |---|---|
  * | the name is the hash of the content | a file that was cut or changed |
  * | a uid is the hash of its entry and goal (`entryUid`) | other content under a known uid |
- * | ids, names, times and numbers have bounds (`event-schemas.ts`) | values that no later event could follow |
+ * | ids, names, times and numbers have bounds (`event-schemas.ts`) | values that end a series or a goal |
  * | `t` is at most a day ahead of the reader's clock | a clock that all later events would have to follow |
  * | one goal per file, and `goal.created` is of that goal | a goal that appears inside another |
  * | a line has at most 1,000,000 characters | texts that take long to parse |

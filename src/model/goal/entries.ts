@@ -29,8 +29,8 @@ export const ITEM_ID = /^[TDBQ]-(?:\d{3}|[1-9]\d{3,5})$/;
 const MAX_NUMBER = 999_999;
 
 /**
- * The next id of a series. Numbers are not reused, unless an event of another copy has used up the last one:
- * then the lowest free number is next, so that no event can end a series.
+ * The next id of a series. Numbers are not reused. If an event of another copy has used up the last one, the
+ * lowest free number is next: no event can end a series.
  */
 export function nextId(series: Series, given: number, isTaken: (id: string) => boolean): string {
   if (given < MAX_NUMBER) return formatId(series, given + 1);

@@ -48,8 +48,8 @@ const MAX_LEFT_OUT = 16;
 /**
  * Entries with the same uid are one entry.
  *
- * No entry can stop the others: if a handler fails on one in an unexpected way, or leaves a state that no log
- * can hold, the first such entry in merge order is left out and reported. All copies leave out the same ones.
+ * No entry can stop the others. A handler may fail on one in an unexpected way, or leave a state that no log
+ * can hold. The first such entry in merge order is then left out and reported, the same one in all copies.
  */
 export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry>): Folded {
   const once = new Map<string, Entry>();
