@@ -46,7 +46,7 @@ class LongAndBusyFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    globalSetup: ["test/stores/postgres/global-setup.ts", "test/program-folder.ts"],
+    globalSetup: ["test/stores/postgres/global-setup.ts", "test/program-folder.ts", "test/state-home.ts"],
     pool: "forks",
     // Files share loaded modules: reloading the sources for each file took a third of all processor time. So
     // a test that changes its process (a variable, a clock, a failpoint) must restore it.

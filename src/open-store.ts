@@ -19,6 +19,8 @@ export interface OpenStoreOptions {
   readonly mustExist?: boolean;
   /** How long to wait for a lock of another process; SQLite only. */
   readonly busyMs?: number;
+  /** Opens a store although it is older than it was. Without it such a store can only be read. */
+  readonly despiteRewind?: boolean;
 }
 
 export async function openStore(address: string | undefined, options: OpenStoreOptions = {}): Promise<Store> {
@@ -58,9 +60,11 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   const isOfFiles = path.endsWith("/") || holds("live.jsonl");
   if (holds("journal.jsonl") || (isOfFiles && !holds("store.db"))) {
     const { openFiles } = await import("./stores/files/index.ts");
+    const { mustExist = false, despiteRewind = false } = options;
     return keptOutOfGit(folder, "journal.jsonl", () =>
-      openFiles({ path: folder, mustExist: options.mustExist ?? false }).catch((error: unknown) => {
-        if (!options.readOnly || !isHoldfastError(error, "STORE_READONLY")) throw error;
+      openFiles({ path: folder, mustExist, despiteRewind }).catch((error: unknown) => {
+        const codes: readonly unknown[] = ["STORE_READONLY", "STORE_REWOUND"];
+        if (!options.readOnly || !isHoldfastError(error) || !codes.includes(error.code)) throw error;
         return openFiles({ path: folder, readOnly: true });
       }),
     );

@@ -12,6 +12,7 @@ import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { goalKind } from "./model/goal/index.ts";
 import { checkOptions, type OptionRule } from "./model/options.ts";
 import { sessionKind } from "./model/session/index.ts";
+import { rewoundStore } from "./model/stream/index.ts";
 import { openStore } from "./open-store.ts";
 import { projectPlace } from "./project-place.ts";
 import { OpenCalls, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
@@ -91,15 +92,14 @@ export async function open(address?: string | HoldfastConfig, options: OpenOptio
   const namespace = options.namespace ?? (HOLDFAST_NAMESPACE || config.namespace);
   const codecs = options.codecs ?? config.codecs;
   const isNamed = typeof address === "string" || options.store !== undefined || Boolean(HOLDFAST_STORE);
-  return new Holdfast(
-    new Journal({
-      ...options,
-      ...(namespace !== undefined && { namespace }),
-      ...(codecs !== undefined && { codecs }),
-      store: readOnly ? new ReadOnlyStore(store) : store,
-    }),
-    isNamed,
-  );
+  const journal = new Journal({
+    ...options,
+    ...(namespace !== undefined && { namespace }),
+    ...(codecs !== undefined && { codecs }),
+    store: readOnly ? new ReadOnlyStore(store) : store,
+  });
+  if (readOnly && store.rewind) journal.warn(rewoundStore(store.address, store.rewind));
+  return new Holdfast(journal, isNamed);
 }
 
 /** The project's configuration. The module that reads it is loaded only if there is a file. */

@@ -352,6 +352,25 @@ export interface Problem {
   readonly what: string;
 }
 
+/** The writes that a store is known to lack: a backup was restored over it. */
+export interface Rewind {
+  /** When the last known write was made that the store lacks, by the wall clock. */
+  readonly lastWriteAt: number;
+  /** Whether the record reaches back to the restored copy. Otherwise more may have happened than it lists. */
+  readonly isComplete: boolean;
+  /** Streams that end before a known position. */
+  readonly streams: readonly Readonly<{
+    namespace: string;
+    stream: string;
+    head: Head;
+    known: Head;
+    at: number;
+  }>[];
+  /** Items, such as calls, that were written since, with the last status that is known. */
+  readonly items: readonly (Readonly<{ namespace: string; stream: string; kind: string; id: string }> &
+    Readonly<{ name: string | null; status: string | null; at: number }>)[];
+}
+
 export interface WatchRequest {
   readonly namespace: string;
   /** One stream; all streams of the namespace if absent. */
@@ -444,6 +463,15 @@ export interface Store {
   watch(request: WatchRequest, changed: () => void): () => void;
   /** Verifies everything that needs no knowledge of the events. An empty list means that all is well. */
   check(): Promise<readonly Problem[]>;
+  /** Set if the store is older than it was; only a store that is open for reading can be. */
+  readonly rewind?: Rewind | null;
+  /** Accepts that the store is older than it was: from now on it counts as the newest. */
+  acceptRewind?(): Promise<void>;
+  /**
+   * Writes a consistent copy of the whole store to a new file or folder, which must not exist, while others
+   * write. Absent if the store has tools of its own for that.
+   */
+  backup?(path: string): Promise<void>;
   /**
    * Why the store cannot be written, found out without writing; null if nothing prevents it. Absent if `open`
    * already fails in that case.

@@ -45,6 +45,7 @@ const SETS = {
   others: {
     of: [
       "test/journal/move/programs",
+      "test/stores/programs",
       "test/stores/files/programs/artifact-putter.ts",
       "test/goal/run-child.ts",
       "test/projections/programs",

@@ -49,12 +49,12 @@ function describe(error: unknown) {
   return { code: "INTERNAL", message, hint, retryable: false, exit: EXIT.failed };
 }
 
+const REFUSED: readonly ErrorCode[] = ["STORE_MOVED", "STORE_REWOUND", "STORE_UNTRUSTED"];
 const MISUSED: readonly ErrorCode[] = ["NAME_INVALID", "ARGS_NOT_JSON", "VALUE_NOT_JSON", "INPUT_INVALID"];
 
-/** Errors of the store or the disk are failures. All others, including a moved store, are refusals. */
+/** Errors of the store or the disk are failures. All others are refusals, and so are those of `REFUSED`. */
 function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
-  if (code === "STORE_MOVED" || code === "STORE_UNTRUSTED" || (code === "STORE_READONLY" && "moved" in data))
-    return EXIT.refused;
+  if (REFUSED.includes(code) || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
   if (MISUSED.includes(code)) return EXIT.misused;
   if (code.endsWith("_NOT_FOUND")) return EXIT.notFound;
   return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;

@@ -343,3 +343,28 @@ export function ofNamespaces({ namespaces }: { readonly namespaces: readonly str
   const word = namespaces.length === 1 ? "namespace" : "namespaces";
   return ` of ${word} ${namespaces.join(", ")}`;
 }
+
+type Restored = ResultOf<"restore">;
+
+export function restorePage(found: Restored, screen: Screen): string {
+  const { address, rewound, accepted, lastWriteAt, isComplete, sessions, calls, open } = found;
+  if (!rewound) return `${address}: not older than it was; there is nothing to accept\n`;
+  const line = ({ namespace, session, callId, tool, status, at }: Restored["calls"][number]): string => {
+    const where = namespace === "default" ? session : `${namespace}/${session}`;
+    const when = at === null ? "" : `, ${at}`;
+    return `  ${tool ?? "unknown tool"} ${callId} of ${where}: ${status ?? "unknown"}${when}`;
+  };
+  const command = commandToPaste(screen, "holdfast restore --accept");
+  return linesOf([
+    `${address}: an older copy, without writes up to ${lastWriteAt}`,
+    ...sessions.map(({ stream, seq, knownSeq }) => `  ${stream} ends at event ${seq}, not ${knownSeq}`),
+    calls.length === 0 ? "no call since is known" : "calls since, which this copy does not know:",
+    ...calls.map(line),
+    isComplete ? "" : "there may be more: the record does not reach back to this copy",
+    open.length === 0 ? "" : "calls that were open in this copy, and may have happened since:",
+    ...open.map(line),
+    accepted
+      ? "accepted: the store takes writes again. Check these calls outside before their agents run again."
+      : `nothing was changed. Put the newer store back, or accept this copy: ${command}`,
+  ]);
+}

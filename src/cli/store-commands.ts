@@ -245,6 +245,15 @@ export const storeCommands: readonly Command[] = [
         others.length === 0 ? "" : `-- these roles see no rows any more: ${others.join(", ")}`,
       ]),
   }),
+  command("backup", "write a checked copy of the store to a new file", {
+    args: [["<file>", "a new file, or a new folder for a store in files"]],
+    page: ({ from, file, bytes }) => `${file}: a checked copy of ${from} (${bytes} bytes)\n`,
+  }),
+  command("restore", "show what may have happened since a restored copy; accept it", {
+    options: [["--accept", "use the older copy from now on"]],
+    page: page.restorePage,
+    found: ({ rewound, accepted }) => rewound && !accepted,
+  }),
   command("export", "write everything into one portable file", {
     args: [["<file>", "a new file"]],
     page: page.exportPage,

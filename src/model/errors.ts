@@ -63,6 +63,7 @@ const ERROR_CODES = {
   STORE_UNTRUSTED: { retryable: false },
   STORE_TOO_NEW: { retryable: false },
   STORE_REPLACED: { retryable: false },
+  STORE_REWOUND: { retryable: false },
   STORE_MOVED: { retryable: false },
   STORE_NOT_FOUND: { retryable: false },
   STORE_DRIVER_MISSING: { retryable: false },

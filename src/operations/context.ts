@@ -107,7 +107,8 @@ export class Context {
       const store = isOnServer ? { store: await openStore(address, { mustExist }) } : {};
       return await open(address ?? {}, { ...this.openOptions, ...store });
     } catch (error) {
-      if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
+      const isReadable = isHoldfastError(error, "STORE_READONLY") || isHoldfastError(error, "STORE_REWOUND");
+      if (!exists || !isReadable) throw error;
       const store = await openStore(address, { readOnly: true }).catch((missing: unknown) => {
         // The store was to be created: "not found" would hide why that failed.
         throw isHoldfastError(missing, "STORE_NOT_FOUND") ? error : missing;

@@ -12,16 +12,19 @@ import type { Status } from "./status-view.ts";
 import { findStore } from "./store-place.ts";
 
 /** The state of a store's seal; both fields are null for most stores. */
-type Seal = Pick<Status, "address" | "moved" | "unfinishedMove">;
+type Seal = Pick<Status, "address" | "moved" | "unfinishedMove" | "rewound">;
 
 export async function readSeal({ store, namespace }: Source): Promise<Seal> {
   const { address } = store;
   const seal = await store.moving?.seal();
-  if (seal?.phase !== "left") return { address, moved: null, unfinishedMove: await unfinishedMove(store) };
+  const rewound = store.rewind ? new Date(store.rewind.lastWriteAt).toISOString() : null;
+  if (seal?.phase !== "left") {
+    return { address, moved: null, unfinishedMove: await unfinishedMove(store), rewound };
+  }
   const { rows } = await store.list<"streams">({ of: "streams", namespace, limit: 1 });
   const last = rows[0]?.updatedAt;
   const asOf = last === undefined ? null : new Date(last).toISOString();
-  return { address, moved: { to: seal.other, asOf }, unfinishedMove: null };
+  return { address, moved: { to: seal.other, asOf }, unfinishedMove: null, rewound };
 }
 
 /** Null for a store that takes part in no move. A move in progress counts as unfinished. */
@@ -42,7 +45,8 @@ export function absoluteAddress(address: string, cwd: string): string {
 }
 
 /** The seal in one line, or null if there is nothing to say. */
-export function sealNotice({ moved, unfinishedMove: move }: Seal): string | null {
+export function sealNotice({ moved, unfinishedMove: move, rewound }: Seal): string | null {
+  if (rewound !== null) return `this is an older copy of the store, without writes up to ${rewound}`;
   if (moved !== null)
     return `this store has moved to ${moved.to}${moved.asOf ? `; its data is as of ${moved.asOf}` : ""}`;
   if (move === null) return null;
@@ -53,8 +57,12 @@ export function sealNotice({ moved, unfinishedMove: move }: Seal): string | null
 
 /** The same as a warning with a hint. */
 export function sealWarning(seal: Seal): HoldfastError | null {
-  const { address, moved, unfinishedMove: move } = seal;
+  const { address, moved, unfinishedMove: move, rewound } = seal;
   const message = `${address}: ${sealNotice(seal)}`;
+  if (rewound !== null) {
+    const hint = "Put the newer store back. Or see what may have happened since: holdfast restore";
+    return new HoldfastError("STORE_REWOUND", message, { hint, data: { rewound } });
+  }
   if (moved !== null) {
     const data = { moved: "left", to: moved.to };
     return new HoldfastError("STORE_MOVED", message, { hint: howToReach(moved.to), data });
@@ -69,7 +77,8 @@ export function sealWarning(seal: Seal): HoldfastError | null {
 
 export async function refuseIncomplete(store: Pick<Store, "address" | "moving">): Promise<void> {
   const move = await unfinishedMove(store);
-  if (move?.isTarget) throw sealWarning({ address: store.address, moved: null, unfinishedMove: move });
+  if (move?.isTarget)
+    throw sealWarning({ address: store.address, moved: null, unfinishedMove: move, rewound: null });
 }
 
 /** Whether this store is in the default place, where it is found without being named. */

@@ -61,12 +61,13 @@ export async function perform(each: Operation, context: Context, input: unknown)
     return result;
   } catch (error) {
     // A missing item may be in the store that this one moved to. A refused write says so itself.
-    if (!mentionsSeal(error)) await context.warnIfMoved();
+    if (!mentionsSeal(context.explainReadOnly(error))) await context.warnIfMoved();
     throw explainEmptyText(each.name, explainRole(each.name, context, context.explainReadOnly(error)));
   }
 }
 
 function mentionsSeal(error: unknown): boolean {
+  if (isHoldfastError(error, "STORE_REWOUND")) return true;
   return isHoldfastError(error, "STORE_MOVED") || (isHoldfastError(error) && "moved" in error.data);
 }
 

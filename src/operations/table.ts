@@ -1,6 +1,7 @@
 /** All operations by name. A surface finds a row, calls `perform` with the input, and shows the result. */
 
 import type * as z from "zod";
+import { backupOperations } from "./backup-operations.ts";
 import { callOperations } from "./call-operations.ts";
 import { goalImportOperations } from "./goal-import.ts";
 import { goalOperations } from "./goal-operations.ts";
@@ -30,6 +31,7 @@ const ROWS = [
   ...callOperations,
   ...inboxOperations,
   ...movingOperations,
+  ...backupOperations,
   ...superviseOperations,
   ...tenantOperations,
   ...schemaOperations,

@@ -49,7 +49,7 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["torture", 2, "torture: no agent given", "holdfast torture --setup"],
   ["torture -- node x.js", 2, "torture: --effects is missing", "--effects"],
   ["supervise --retain soon", 2, "--retain: soon is not a duration", "--retain 30d"],
-  ["move 7", 3, "goal checkout has no phase 7", "Its phases"],
+  ["goal move 7", 3, "goal checkout has no phase 7", "Its phases"],
   ["block resolve 3 --how x", 3, "goal checkout: there is no blocker 3", "holdfast block list"],
   ["session log nope", 3, 'there is no session "nope"', "holdfast session list"],
   ["resolve c1 landed", 2, "resolve is for people: without a terminal it needs --by and --why", "--by ann"],

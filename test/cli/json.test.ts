@@ -99,6 +99,8 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["supervise", "--once", "--retain", "30d"],
   ["rebuild"],
   ["check"],
+  ["backup", "copy.db"],
+  ["restore"],
   ["export", "all.jsonl"],
   ["import", "all.jsonl", "--store", "other.db"],
   ["goal", "import", "old.md", "old", "--store", "other.db"],

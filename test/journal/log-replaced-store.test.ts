@@ -36,7 +36,7 @@ test("a process stops when an older copy replaces its store", async () => {
   expect(errors).toContain("STORE_REPLACED");
   expect(errors).toContain("this is no longer the store that was opened");
 
-  const store = await openSqlite({ path });
+  const store = await openSqlite({ path, despiteRewind: true });
   const { state } = await new Journal({ store }).load(tallyKind, "held");
   expect(state).toEqual({ count: 1, last: "first" });
   expect(await store.check()).toEqual([]);

@@ -16,4 +16,4 @@ export type {
   StreamKind,
 } from "./event.ts";
 export { applyEvent, checkedDraft, event, expiryOf, lazySchema, makeEvent, writeEvents } from "./event.ts";
-export { finishMoveHint, finishUndoHint, sealedStore } from "./sealed-store.ts";
+export { finishMoveHint, finishUndoHint, rewoundStore, sealedStore } from "./sealed-store.ts";

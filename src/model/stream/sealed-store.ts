@@ -84,3 +84,28 @@ function typedAddress(address: string): string | null {
   const host = folder === undefined ? "" : `host=${folder}&`;
   return shellWord(`postgres://${folder === undefined ? server : `/${database}`}?${host}schema=${schema}`);
 }
+
+interface Rewound {
+  readonly lastWriteAt: number;
+  readonly streams: readonly Readonly<{ stream: string; head: { seq: number }; known: { seq: number } }>[];
+  readonly items: readonly { readonly kind: string }[];
+}
+
+const STREAMS_NAMED = 3;
+
+/** The error of a store that is older than it was: a backup was restored over it. */
+export function rewoundStore(what: string, { lastWriteAt, streams, items }: Rewound): HoldfastError {
+  const when = new Date(lastWriteAt).toISOString();
+  const named = streams.map(({ stream, head, known }) => `${stream} ends at ${head.seq}, not ${known.seq}`);
+  const more = named.length > STREAMS_NAMED ? " …" : "";
+  const details = named.length > 0 ? ` (${named.slice(0, STREAMS_NAMED).join(", ")}${more})` : "";
+  const calls = items.filter(({ kind }) => kind === "call").length;
+  const message = `${what}: this is an older copy of the store, without writes up to ${when}${details}`;
+  const known = calls > 0 ? `, ${calls} known call${calls === 1 ? "" : "s"} among them` : "";
+  return new HoldfastError("STORE_REWOUND", message, {
+    hint:
+      `Effects since then would happen again${known}. Put the newer store back. ` +
+      "Or list what may have happened since: holdfast restore; then accept it: holdfast restore --accept",
+    data: { lastWriteAt, streams: streams.length, calls },
+  });
+}

@@ -33,6 +33,7 @@ export function append(flush: Flush, batch: port.Batch): port.AppendOutcome {
   const line = flush.addLine({ do: "append", id: batch.id, namespace, writes: logged }, segments);
   const outcome = state.applyBatch(batch, logged, line, journal);
   renewGuards(flush, namespace, guardsOf(batch));
+  if (outcome.outcome === "ok") flush.appended.push({ batch, heads: outcome.heads });
   return outcome;
 }
 

@@ -37,6 +37,7 @@
  * builds on it.
  */
 
+import type { Batch, Head } from "../../store.ts";
 import { syncFolder } from "../kit/index.ts";
 import { corrupt, replaced } from "./disk.ts";
 import { encodeLine, type LinePosition } from "./journal-file.ts";
@@ -49,6 +50,8 @@ export class Flush {
   readonly foldersToSync = new Set<string>();
   /** Runs once the lines are durable, while the lock is still held. */
   readonly afterSync: (() => void)[] = [];
+  /** For the record of the last writes. */
+  readonly appended: { readonly batch: Batch; readonly heads: readonly Head[] }[] = [];
   /** A stream was removed whose bytes must not stay on the disk. */
   mustErase = false;
   readonly #lines: Buffer[] = [];

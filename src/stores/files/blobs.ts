@@ -13,7 +13,7 @@
  */
 
 import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import type { Blob, GetRequest, Head, Payload, PutRequest, SnapshotRow } from "../../store.ts";
@@ -33,6 +33,15 @@ function artifactFolder(folder: OpenFolder, namespace: string): string {
 /** Named by the content's hash, so that `sha256sum` can check it. Any other name is hashed. */
 function artifactFile(folder: OpenFolder, namespace: string, hash: string): string {
   return join(artifactFolder(folder, namespace), HASH.test(hash) ? hash : `other-${sha256(hash)}`);
+}
+
+/** The file of every artifact that the journal names, as a path below the folder. */
+export function* artifactPaths(folder: OpenFolder): Generator<string> {
+  for (const [namespace, { artifacts }] of folder.state.data.spaces) {
+    for (const hash of artifacts.keys()) {
+      yield relative(folder.paths.folder, artifactFile(folder, namespace, hash));
+    }
+  }
 }
 
 type ArtifactRequest = Extract<PutRequest, { of: "artifact" }>;

@@ -136,6 +136,7 @@ function writeJournal(folder: OpenFolder, path: string): void {
     const writer = new LineWriter(descriptor);
     writer.raw(firstLine(journal.store, journal.number + 1));
     if (state.data.seal) writer.add({ do: "seal", seal: state.data.seal });
+    if (state.data.epoch) writer.add({ do: "epoch", epoch: state.data.epoch });
     for (const [namespace, space] of state.data.spaces) {
       for (const record of recordsOf(namespace, space, state, timelineOf(options.clock))) writer.add(record);
       for (const stream of space.streams.values()) writeStream(writer, namespace, stream);

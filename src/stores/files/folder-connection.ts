@@ -30,6 +30,7 @@ import {
   HandleState,
   isWritable,
   notFoundError,
+  type RewindRecord,
   refuseNetworkDisk,
   statOf,
   syncFolder,
@@ -56,6 +57,7 @@ const TRIES = 5;
 
 export class FolderConnection {
   readonly options: FolderOptions;
+  readonly record: RewindRecord;
   readonly #changed: StreamChanged;
   readonly #handle = new HandleState();
   #folder: OpenFolder;
@@ -66,8 +68,9 @@ export class FolderConnection {
   /** After a compaction that did not fit the disk, none is tried before this many bytes are dead. */
   #compactAgainAt = 0;
 
-  constructor(folder: OpenFolder, changed: StreamChanged) {
+  constructor(folder: OpenFolder, record: RewindRecord, changed: StreamChanged) {
     this.options = folder.options;
+    this.record = record;
     this.#folder = folder;
     this.#store = folder.journal.store;
     this.#changed = changed;
@@ -114,9 +117,16 @@ export class FolderConnection {
       commit(flush, begun);
       if (flush.mustErase) compactAndErase(this.#folder);
       else if (this.#folder.isWasteful) this.#compact();
+      if (flush.lines.length > 0) this.#note(flush);
     } finally {
       this.release();
     }
+  }
+
+  #note({ appended }: Flush): void {
+    const { mark } = this.#folder;
+    for (const { batch, heads } of appended) this.record.noteAppend(mark, batch, heads);
+    if (appended.length === 0) this.record.noteMark(mark);
   }
 
   release(): void {
@@ -179,6 +189,7 @@ export class FolderConnection {
   async close(): Promise<void> {
     await this.#handle.close(closedError({ path: this.options.path }));
     if (!this.#handle.isPoisoned && !this.options.readOnly) syncMark(this.#folder);
+    this.record.close();
     await this.#closeFolder();
   }
 

@@ -11,6 +11,7 @@
  * the folder reads the journal once. For stores of many gigabytes SQLite is the better choice.
  */
 
+import { rewoundStore } from "../../model/stream/index.ts";
 import type * as port from "../../store.ts";
 import type { CreateOptions, DiskStoreOptions, SubmitOptions } from "../kit/index.ts";
 import {
@@ -18,13 +19,15 @@ import {
   closedError,
   diskStoreOptions,
   nearestPath,
+  RewindRecord,
   readOnlyError,
   refuseSealed,
   Watchers,
 } from "../kit/index.ts";
-import { list, listNamespaces, read } from "../memory/index.ts";
+import { list, listNamespaces, read, streamOf } from "../memory/index.ts";
 import { append, leaseAct, putArtifact, refreshExpiries, remove } from "./acts.ts";
 import type { Flush } from "./append.ts";
+import { copyFolder } from "./backup.ts";
 import { getSnapshot, listSnapshots, putSnapshot, readArtifact } from "./blobs.ts";
 import { check } from "./check.ts";
 import { FolderConnection, openFirst } from "./folder-connection.ts";
@@ -43,11 +46,12 @@ const DEFAULT_WASTE_BYTES = 4 * 1024 * 1024;
 export async function openFiles(options: FilesOptions): Promise<port.Store> {
   const { wasteBytes = DEFAULT_WASTE_BYTES, clock = bootClock() } = options;
   const { file, creation } = diskStoreOptions(options);
-  return FilesStore.open({ ...file, wasteBytes, clock }, creation);
+  return FilesStore.open({ ...file, wasteBytes, clock }, creation, options.despiteRewind ?? false);
 }
 
 class FilesStore implements port.Store {
   readonly address: string;
+  readonly rewind: port.Rewind | null;
   readonly moving: port.Moving = {
     seal: () => this.#read((state) => state.data.seal ?? null),
     reseal: (expect, next) => this.#writeDespiteSeal((flush) => reseal(flush, expect, next)),
@@ -62,20 +66,51 @@ class FilesStore implements port.Store {
   readonly #watchers: Watchers;
   #closing: Promise<void> | null = null;
 
-  private constructor(folder: FolderConnection, watchers: Watchers) {
+  private constructor(folder: FolderConnection, watchers: Watchers, rewind: port.Rewind | null) {
     const { path } = folder.options;
     this.#folder = folder;
     this.#path = path;
     this.#queue = new WriteQueue(folder);
     this.#watchers = watchers;
+    this.rewind = rewind;
     this.address = `files ${nearestPath(path)}`;
   }
 
-  static async open(options: FolderOptions, creation: CreateOptions): Promise<FilesStore> {
+  static async open(
+    options: FolderOptions,
+    creation: CreateOptions,
+    despiteRewind: boolean,
+  ): Promise<FilesStore> {
     const watchers: Watchers = new Watchers({ poll: () => folder.read(() => undefined) });
     const opened = await openFirst(options, creation, watchers.announce);
-    const folder = new FolderConnection(opened, watchers.announce);
-    return new FilesStore(folder, watchers);
+    const { path, readOnly } = options;
+    const epoch = (): number => opened.state.data.epoch ?? 0;
+    const record = new RewindRecord(path, opened.journal.store, epoch, null);
+    const folder = new FolderConnection(opened, record, watchers.announce);
+    // The record comes first: what others write in between would make it seem newer than the folder.
+    const recorded = record.read();
+    const rewind = await folder.read((state, { mark }) => {
+      const headOf = (namespace: string, stream: string) => streamOf(state.space(namespace), stream).head;
+      return recorded.compare({ epoch: epoch(), mark, headOf });
+    });
+    if (rewind && !readOnly && !despiteRewind) {
+      await folder.close();
+      throw rewoundStore(path, rewind);
+    }
+    return new FilesStore(folder, watchers, rewind);
+  }
+
+  acceptRewind(): Promise<void> {
+    return this.#writeDespiteSeal((flush) => {
+      const { data } = flush.folder.state;
+      data.epoch = (data.epoch ?? 0) + 1;
+      flush.addLine({ do: "epoch", epoch: data.epoch });
+    });
+  }
+
+  /** A copy of the journal as far as it is durable, and of the artifacts that it names. */
+  async backup(path: string): Promise<void> {
+    return this.#read((_, folder) => copyFolder(folder, path));
   }
 
   async append(batch: port.Batch): Promise<port.AppendOutcome> {
@@ -131,7 +166,11 @@ class FilesStore implements port.Store {
   }
 
   async remove(request: port.RemoveRequest): Promise<port.RemoveOutcome> {
-    return this.#write((flush) => remove(flush, request));
+    const outcome = await this.#write((flush) => remove(flush, request));
+    if (request.of === "stream" && request.erase) {
+      this.#folder.record.forget(request.namespace, request.stream);
+    }
+    return outcome;
   }
 
   watch(request: port.WatchRequest, changed: () => void): () => void {

@@ -90,6 +90,11 @@ export class OpenFolder {
     this.#live?.setMark({ store, journal: number, end, boot: this.options.clock.boot });
   }
 
+  /** Grows with every line: compaction begins a journal with the next number. */
+  get mark(): number {
+    return this.#journal.number * 2 ** 32 + this.#journal.lines;
+  }
+
   get isWasteful(): boolean {
     const { deadBytes } = this.#state;
     return deadBytes > this.options.wasteBytes && deadBytes > this.#journal.end / 2;

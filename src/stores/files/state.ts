@@ -72,8 +72,10 @@ export type JournalRecord =
       readonly keys: readonly (readonly [key: string, stream: string, seq: number])[];
     }
   | { readonly do: "items"; readonly namespace: string; readonly items: readonly port.ItemRow[] }
-  /** How far the store's move has come; see `copy.ts`. */
+  /** How far the store's move has come; see `moving.ts`. */
   | { readonly do: "seal"; readonly seal: port.Seal | null }
+  /** How often it was accepted that an older copy of the folder was restored. */
+  | { readonly do: "epoch"; readonly epoch: number }
   /** Written after an I/O error, to prove that a sync works again. */
   | { readonly do: "proof" };
 
@@ -160,6 +162,9 @@ export class State {
         break;
       case "seal":
         this.data.seal = act.seal;
+        break;
+      case "epoch":
+        this.data.epoch = act.epoch;
         break;
       case "proof":
         this.#deadBytes += line.length;

@@ -49,6 +49,16 @@ export function syncFolder(folder: string): void {
   }
 }
 
+/** Makes the bytes of a file durable that another part has written. */
+export function syncFile(path: string): void {
+  const descriptor = openSync(path, "r+");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
 /** Creates an empty file for this user alone; false if it exists. `syncFolder` makes its name durable. */
 export function createEmptyFile(path: string): boolean {
   let descriptor: number;
@@ -84,9 +94,7 @@ const NETWORK_FILE_SYSTEMS: Readonly<Record<number, string>> = {
 
 /** `path` need not exist: its nearest folder that exists decides. */
 export function refuseNetworkDisk(path: string, typeOf: (folder: string) => number = fileSystemType): void {
-  let folder = dirname(path);
-  while (!statOf(folder) && dirname(folder) !== folder) folder = dirname(folder);
-  const name = NETWORK_FILE_SYSTEMS[typeOf(folder) >>> 0];
+  const name = networkDisk(path, typeOf);
   if (!name) return;
   throw new HoldfastError("STORE_ON_NETWORK_DISK", `${path} is on a network disk (${name})`, {
     hint:
@@ -94,6 +102,13 @@ export function refuseNetworkDisk(path: string, typeOf: (folder: string) => numb
       "`allowNetworkDisk` overrules.",
     data: { path, fileSystem: name },
   });
+}
+
+/** The name of the network file system that the path is on, if it is on one. */
+export function networkDisk(path: string, typeOf = fileSystemType): string | undefined {
+  let folder = dirname(path);
+  while (!statOf(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  return NETWORK_FILE_SYSTEMS[typeOf(folder) >>> 0];
 }
 
 function fileSystemType(folder: string): number {

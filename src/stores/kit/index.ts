@@ -8,6 +8,7 @@
  *     watchers.ts   callbacks on change
  *     disk.ts       file identity, durable names, network disks
  *     clock.ts      the time that leases run by, on one machine
+ *     rewind-record.ts  how a restored backup is noticed
  *     shared-file.ts, flush-queue.ts  locks, recovery and grouped writes of a file or folder that is shared
  *
  * It is not part of the public API and changes with the stores in this repository.
@@ -23,6 +24,7 @@ export {
   isWritable,
   refuseNetworkDisk,
   statOf,
+  syncFile,
   syncFolder,
   systemCode,
 } from "./disk.ts";
@@ -41,6 +43,7 @@ export {
   withUnknown,
 } from "./errors.ts";
 export { type Flusher, FlushQueue, type SubmitOptions } from "./flush-queue.ts";
+export { RewindRecord } from "./rewind-record.ts";
 export type { CreateOptions, DiskStoreOptions, FileOptions } from "./shared-file.ts";
 export {
   BUSY_TIMEOUT_MS,

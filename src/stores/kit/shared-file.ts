@@ -13,6 +13,8 @@ export interface DiskStoreOptions {
   /** How long to wait for a lock of another process before giving up. 30 s by default. */
   readonly busyMs?: number;
   readonly allowNetworkDisk?: boolean;
+  /** Opens a store although it is older than it was, so that `acceptRewind` can be called. */
+  readonly despiteRewind?: boolean;
   /** The clock that leases run by. The machine's uptime by default. */
   readonly clock?: Clock;
 }

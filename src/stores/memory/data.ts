@@ -8,6 +8,8 @@ import { Watchers } from "../kit/index.ts";
 export interface MemoryData {
   readonly spaces: Map<string, Space>;
   seal?: port.Seal | null;
+  /** How often a rewind was accepted; for a store on a disk. */
+  epoch?: number;
 }
 
 /** One namespace. No act sees two of them, so nothing can cross. */

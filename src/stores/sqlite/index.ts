@@ -7,16 +7,21 @@
  */
 
 import type { MaybePromise } from "../../model/maybe-promise.ts";
+import { rewoundStore } from "../../model/stream/index.ts";
 import type * as port from "../../store.ts";
 import { acceptsUtf8 } from "../../store.ts";
 import type { Clock, DiskStoreOptions } from "../kit/index.ts";
 import {
   bootClock,
   closedError,
+  createEmptyFile,
   diskStoreOptions,
+  headOf as headAt,
   nearestPath,
+  RewindRecord,
   readOnlyError,
   refuseSealed,
+  syncFile,
   Watchers,
 } from "../kit/index.ts";
 import { append, checkShape } from "./append.ts";
@@ -25,11 +30,11 @@ import { retryWhileLocked, storeError } from "./failures.ts";
 import { FileConnection } from "./file-connection.ts";
 import { lease } from "./leases.ts";
 import { isOneStatement, list } from "./list.ts";
-import { emptyWal, openFirst, readSeal } from "./opening.ts";
+import { bumpMark, emptyWal, openFirst, readEpoch, readMark, readSeal } from "./opening.ts";
 import { type WriteOptions, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, put, read } from "./read.ts";
 import { remove } from "./remove.ts";
-import type { ActResult, Transaction } from "./rows.ts";
+import { type ActResult, findStream, type Transaction } from "./rows.ts";
 
 /** For the lock of the files store, and for tests that look behind the store. */
 export { Connection } from "./driver.ts";
@@ -40,7 +45,30 @@ export type SqliteOptions = DiskStoreOptions;
 export async function openSqlite(options: SqliteOptions): Promise<port.Store> {
   const { file, creation } = diskStoreOptions(options);
   const opened = await openFirst(file, creation);
-  return new SqliteStore(new FileConnection(file, opened), options.clock ?? bootClock());
+  const { connection, storeId } = opened;
+  const record = new RewindRecord(file.path, storeId, () => epoch, `${file.path}-record`);
+  // The record comes first: what others write in between would make it seem newer than the store.
+  const recorded = record.read();
+  let epoch = readEpoch(connection);
+  const headOf = (namespace: string, stream: string) => headAt(findStream(connection, namespace, stream));
+  const rewind = recorded.compare({ epoch, mark: readMark(connection), headOf });
+  if (rewind && !file.readOnly && !options.despiteRewind) {
+    await connection.close();
+    throw rewoundStore(file.path, rewind);
+  }
+  const accepted = (): void => {
+    epoch += 1;
+  };
+  const clock = options.clock ?? bootClock();
+  return new SqliteStore(new FileConnection(file, opened), clock, { record, rewind, accepted });
+}
+
+/** The record of the store's last writes, and whether it shows a newer store. */
+interface Rewinding {
+  readonly record: RewindRecord;
+  readonly rewind: port.Rewind | null;
+  /** Called when the store has begun its next epoch. */
+  readonly accepted: () => void;
 }
 
 class SqliteStore implements port.Store {
@@ -70,17 +98,43 @@ class SqliteStore implements port.Store {
   readonly #queue: WriteQueue;
   readonly #clock: Clock;
   readonly #watchers: Watchers;
+  readonly #rewinding: Rewinding;
   #closing: Promise<void> | null = null;
 
-  constructor(file: FileConnection, clock: Clock) {
+  constructor(file: FileConnection, clock: Clock, rewinding: Rewinding) {
     const { path } = file.options;
     this.#file = file;
     this.#path = path;
     this.#clock = clock;
-    this.#queue = new WriteQueue(file, clock);
+    this.#rewinding = rewinding;
+    this.#queue = new WriteQueue(file, clock, (mark) => rewinding.record.noteMark(mark));
     this.#watchers = watchersOf(file);
     this.address = `sqlite ${nearestPath(path)}`;
     acceptsUtf8.add(this);
+  }
+
+  get rewind(): port.Rewind | null {
+    return this.#rewinding.rewind;
+  }
+
+  async acceptRewind(): Promise<void> {
+    const { record, accepted } = this.#rewinding;
+    await this.#writeDespiteSeal((transaction) => {
+      const { connection } = transaction;
+      connection.run("INSERT OR IGNORE INTO meta (name, value) VALUES ('epoch', 0)");
+      connection.run("UPDATE meta SET value = value + 1 WHERE name = 'epoch'");
+      bumpMark(transaction);
+      return { result: undefined, wrote: true };
+    });
+    accepted();
+    record.noteMark(this.#queue.mark);
+  }
+
+  /** Blocks this process while it runs, and no other. */
+  async backup(path: string): Promise<void> {
+    createEmptyFile(path);
+    await this.#readOnce((connection) => connection.run("VACUUM INTO ?", path));
+    syncFile(path);
   }
 
   /** Not `async`: a batch that is flushed at once gets its answer without a promise. */
@@ -90,8 +144,9 @@ class SqliteStore implements port.Store {
       let bytes = 0;
       for (const { payload } of batch.writes) bytes += payload.length;
       const from = batch.writes[0]?.stream ?? "";
-      const answered = ({ outcome }: port.AppendOutcome): void => {
-        if (outcome !== "ok") return;
+      const answered = (answer: port.AppendOutcome): void => {
+        if (answer.outcome !== "ok") return;
+        this.#rewinding.record.noteAppend(this.#queue.mark, batch, answer.heads);
         for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
       };
       return this.#write((transaction) => append(transaction, batch), { bytes, from, answered });
@@ -138,6 +193,7 @@ class SqliteStore implements port.Store {
       }
     });
     if (request.of === "stream") this.#watchers.announce(request.namespace, request.stream);
+    if (erase && request.of === "stream") this.#rewinding.record.forget(request.namespace, request.stream);
     if (erase && outcome.outcome === "removed") await this.#emptyWal();
     return outcome;
   }
@@ -161,6 +217,7 @@ class SqliteStore implements port.Store {
   async #close(): Promise<void> {
     this.#watchers.clear();
     await this.#queue.drained();
+    this.#rewinding.record.close();
     await this.#file.close();
   }
 

@@ -16,6 +16,7 @@ import type { Clock, DumpPosition, StoredItem, StoredWriteRow } from "../kit/ind
 import { dumpStep, isSameSeal, itemRow, requireEntering, streamRow, writeRow } from "../kit/index.ts";
 import { type Connection, isBusy, type Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
+import { bumpMark } from "./opening.ts";
 import type { ActResult, StoredLease, StoredStream, StoredText, Transaction } from "./rows.ts";
 import {
   coarseTime,
@@ -51,6 +52,7 @@ export function reseal(transaction: Transaction, expect: Seal | null, next: Seal
   connection.run("DELETE FROM meta WHERE name = 'seal'");
   if (next) connection.run("INSERT INTO meta (name, value) VALUES ('seal', ?)", JSON.stringify(next));
   transaction.seal = next;
+  bumpMark(transaction);
   return { result: true, wrote: true };
 }
 

@@ -61,6 +61,7 @@ import {
 } from "../kit/index.ts";
 import { CODE, Connection, resultCode } from "./driver.ts";
 import { replaced, retryWhileLocked, storeError } from "./failures.ts";
+import type { Transaction } from "./rows.ts";
 
 export interface OpenFile {
   readonly connection: Connection;
@@ -210,6 +211,21 @@ export function emptyWal(connection: Connection): void {
 /** A change to commit where nothing else changes, but a commit must prove durability. */
 export function bumpProof(connection: Connection): void {
   connection.run("UPDATE meta SET value = value + 1 WHERE name = 'proof'");
+}
+
+/** The same within a transaction of the queue, which then knows the new number. */
+export function bumpMark(transaction: Transaction): void {
+  bumpProof(transaction.connection);
+  transaction.mark += 1;
+}
+
+export function readMark(connection: Connection): number {
+  return connection.number("SELECT value FROM meta WHERE name = 'proof'");
+}
+
+/** How often a rewind of this store was accepted. */
+export function readEpoch(connection: Connection): number {
+  return connection.get<{ value: number }>("SELECT value FROM meta WHERE name = 'epoch'")?.value ?? 0;
 }
 
 export function readStoreId(connection: Connection): string | undefined {

@@ -31,7 +31,7 @@ import { type Clock, type Flusher, FlushQueue, lockPauseMs, type SubmitOptions }
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, replaced, unstorable } from "./failures.ts";
 import type { FileConnection } from "./file-connection.ts";
-import { readSeal, readStoreId } from "./opening.ts";
+import { readMark, readSeal, readStoreId } from "./opening.ts";
 import { type ActResult, RowCache, type Transaction } from "./rows.ts";
 
 /** How long to pause between flushes after a sign that another process writes. */
@@ -94,12 +94,21 @@ export class WriteQueue implements Flusher<Act, Transaction> {
   /** A flush has checked the file's place, and the event loop has not turned since. */
   #isSameTurn = false;
   #seal: Seal | null = null;
+  #mark = 0;
+  readonly #marked: (mark: number) => void;
   #lockError: unknown;
 
-  constructor(file: FileConnection, clock: Clock) {
+  /** `marked` is called after a commit that raised the mark. */
+  constructor(file: FileConnection, clock: Clock, marked: (mark: number) => void) {
     this.#file = file;
     this.#clock = clock;
+    this.#marked = marked;
     this.#acts = new FlushQueue(file, this);
+  }
+
+  /** The mark as of the last commit. */
+  get mark(): number {
+    return this.#mark;
   }
 
   submit<Result>(
@@ -153,7 +162,7 @@ export class WriteQueue implements Flusher<Act, Transaction> {
       const { connection } = this.#file;
       connection.run("BEGIN IMMEDIATE");
       this.#noticeOthers(connection);
-      return { connection, clock: this.#clock, cache: this.#cache, seal: this.#seal };
+      return { connection, clock: this.#clock, cache: this.#cache, seal: this.#seal, mark: this.#mark };
     } catch (error) {
       if (!isBusy(error)) throw error;
       this.#contendedUntil = performance.now() + CONTENDED_MS;
@@ -172,6 +181,7 @@ export class WriteQueue implements Flusher<Act, Transaction> {
     if (state === "same") return;
     if (state === "changed") this.#contendedUntil = performance.now() + CONTENDED_MS;
     this.#seal = readSeal(connection);
+    this.#mark = readMark(connection);
     if (readStoreId(connection) === this.#file.storeId) return;
     throw this.#file.refuse(replaced(this.#file.options.path, "it holds another store"));
   }
@@ -219,10 +229,12 @@ export class WriteQueue implements Flusher<Act, Transaction> {
     return null;
   }
 
-  #commit({ connection, seal }: Transaction, acts: readonly Act[]): boolean {
+  #commit({ connection, seal, mark }: Transaction, acts: readonly Act[]): boolean {
     try {
       connection.run("COMMIT");
       this.#seal = seal;
+      if (mark !== this.#mark) this.#marked(mark);
+      this.#mark = mark;
       return true;
     } catch (error) {
       this.#fail(acts, error, true);

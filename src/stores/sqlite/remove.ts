@@ -12,6 +12,7 @@ import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
 import { headOf } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards } from "./leases.ts";
+import { bumpMark } from "./opening.ts";
 import { type ActResult, DELETE_SNAPSHOTS, findStream, type Transaction, toText } from "./rows.ts";
 
 export function remove(transaction: Transaction, request: RemoveRequest): ActResult<RemoveOutcome> {
@@ -50,6 +51,7 @@ function removeStream(
   if (!stream || stream.state === "gone") return removed(0);
   // It may also delete ancestors, which the request does not name.
   cache.clear();
+  bumpMark(transaction);
   connection.run("DELETE FROM items WHERE stream = ?", stream.id);
   connection.run(DELETE_SNAPSHOTS, stream.id);
   connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", stream.id);

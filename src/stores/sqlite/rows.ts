@@ -67,6 +67,8 @@ export interface Transaction {
   readonly cache: RowCache;
   /** The seal as earlier acts of this transaction left it. */
   seal: Seal | null;
+  /** A number that grows with every change but an append. */
+  mark: number;
 }
 
 /** The result of an act in an open transaction. `wrote`: there is something to commit. */

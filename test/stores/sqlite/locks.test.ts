@@ -117,11 +117,11 @@ test.skipIf(!isLinux)("repeated opening and closing leaks no descriptor", SLOW, 
   expect(open()).toEqual([]);
 });
 
-test("the last handle to close leaves one file, with everything in it", async () => {
+test("the last handle to close leaves one file with everything in it, and the record of the last writes", async () => {
   const store = await folder.open();
   await append(store, write("session/a", 0, [1]));
   await store.close();
-  expect(readdirSync(folder.path)).toEqual(["store.db"]);
+  expect(readdirSync(folder.path)).toEqual(["store.db", "store.db-record"]);
 });
 
 test("closing waits for appends in flight; later ones are rejected", async () => {
