@@ -48,7 +48,10 @@ export interface RunOptions {
   readonly on?: (progress: RunProgress) => void;
   /** Retries of a model call that failed for a temporary reason. 4 unless set. */
   readonly modelRetries?: number;
-  /** Identical calls in a row: at `warnAt` (5) the model gets a note, at `stopAt` (10) the run is paused. */
+  /**
+   * Identical calls in a row, or cycles of up to three turns: at `warnAt` (5) rounds the model gets a note,
+   * at `stopAt` (10) the run is paused.
+   */
   readonly loop?: { readonly warnAt: number; readonly stopAt: number };
   /** How long to wait for outcomes that need no person: 10 s unless set, and not beyond `deadlineMs`. */
   readonly patienceMs?: number;

@@ -17,8 +17,8 @@ import { failpoint } from "../failpoint.ts";
 import { emitSafely } from "../journal/index.ts";
 import { type BlockedCall, mustNotBeCancelled, sleep, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { canonicalText } from "../model/json.ts";
-import type { Amounts, Call, Message, SessionState } from "../model/session/index.ts";
+import { sameJson } from "../model/json.ts";
+import type { Amounts, Call, Message, SessionState, ToolCallBlock } from "../model/session/index.ts";
 import {
   addAmounts,
   countableAmounts,
@@ -210,10 +210,12 @@ class Run {
     return null;
   }
 
-  private async warnModel(message: Message, repeated: { tool: string; count: number }): Promise<void> {
+  private async warnModel(message: Message, repeated: RepeatedCalls): Promise<void> {
     this.emit({ type: "loop", ...repeated });
+    const { tool, count } = repeated;
+    const round = tool.includes(", ") ? `${tool} were called in turn` : `${tool} was called`;
     const text =
-      `[holdfast] ${repeated.tool} was called ${repeated.count} times in a row with the same arguments. ` +
+      `[holdfast] ${round} ${count} times in a row with the same arguments. ` +
       "Repeating it will not change its answer: do something else, or say what is missing.";
     const id = `${message.id}.loop`;
     await this.session.append([{ id, role: "user", text, meta: { holdfast: "loop" } }]);
@@ -413,23 +415,49 @@ function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): W
   return [...own, ...elsewhere];
 }
 
-/** Counts identical calls in a row in the durable transcript, so a restart does not reset the count. */
-function repeatedCalls(messages: readonly Message[]): { tool: string; count: number } {
-  let tool = "";
-  let same: string | null = null;
-  let count = 0;
-  for (let index = messages.length - 1; index >= 0; index--) {
+interface RepeatedCalls {
+  readonly tool: string;
+  readonly count: number;
+}
+
+/** A loop has at most so many turns: `search`, `read`, `search`, `read` … repeats two. */
+const LOOP_TURNS = 3;
+
+/**
+ * Counts how often the last turns repeat the same calls, alone or in a cycle of up to three turns. It reads
+ * the durable transcript, so a restart does not reset the count.
+ */
+function repeatedCalls(messages: readonly Message[]): RepeatedCalls {
+  const turns: (readonly ToolCallBlock[])[] = [];
+  let lengths = Array.from({ length: LOOP_TURNS }, (_, index) => index + 1);
+  let best: RepeatedCalls = { tool: "", count: 0 };
+  for (let index = messages.length - 1; index >= 0 && lengths.length > 0; index--) {
     const message = messages[index] as Message;
     if (message.role === "tool" || message.meta?.["holdfast"] === "loop") continue;
     const calls = message.role === "assistant" ? toolCalls(message) : [];
     if (calls.length === 0) break;
-    const asked = canonicalText(calls.map((call) => [call.name, call.args]));
-    same ??= asked;
-    if (asked !== same) break;
-    tool = calls.map((call) => call.name).join(" + ");
-    count++;
+    turns.push(calls);
+    const at = turns.length - 1;
+    lengths = lengths.filter((length) => at < length || sameCalls(calls, turns[at - length] ?? []));
+    for (const length of lengths) {
+      const count = Math.floor(turns.length / length);
+      if (count > best.count) best = { tool: namesOf(turns.slice(0, length)), count };
+    }
   }
-  return { tool, count };
+  return best;
+}
+
+function sameCalls(these: readonly ToolCallBlock[], those: readonly ToolCallBlock[]): boolean {
+  if (these.length !== those.length) return false;
+  return these.every(({ name, args }, index) => {
+    const other = those[index];
+    return name === other?.name && sameJson(args, other.args);
+  });
+}
+
+function namesOf(turns: readonly (readonly ToolCallBlock[])[]): string {
+  const names = turns.map((calls) => calls.map(({ name }) => name).join(" + "));
+  return names.reverse().join(", ");
 }
 
 const WATCH_MS = 100;

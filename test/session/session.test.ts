@@ -238,6 +238,42 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(JSON.stringify(resumed.messages)).toContain("look was called 3 times in a row");
     });
 
+    test.each([2, 3])("loops of %i calls are detected and stopped, also across restarts", async (length) => {
+      const loop = { warnAt: 3, stopAt: 5 };
+      const look = counting(world, "look", { effect: "read" });
+      const turns = Array.from({ length: 5 * length }, (_, at) => [
+        callBlock(`c${at}`, "look", { q: at % length }),
+      ]);
+      const session = await bench.first.session();
+      await session.run({
+        model: script(...turns.slice(0, 5)),
+        tools: [look],
+        prompt: "go",
+        loop,
+        maxTurns: 5,
+      });
+      const resumed = await (await bench.afterCrash()).session();
+      const result = await resumed.run({ model: script(...turns.slice(5), "never"), tools: [look], loop });
+      expect(result).toMatchObject({ status: "paused", reason: "loop" });
+      expect(JSON.stringify(resumed.messages)).toContain("were called in turn 3 times in a row");
+    });
+
+    test("calls that differ in each round are no loop", async () => {
+      const loop = { warnAt: 2, stopAt: 3 };
+      const look = counting(world, "look", { effect: "read" });
+      const turns = Array.from({ length: 12 }, (_, at) => [
+        callBlock(`c${at}`, "look", { q: at % 2 === 0 ? "same" : at }),
+      ]);
+      const session = await bench.first.session();
+      const result = await session.run({
+        model: script(...turns, "done"),
+        tools: [look],
+        prompt: "go",
+        loop,
+      });
+      expect(result).toMatchObject({ status: "done" });
+    });
+
     test("retryable model errors are retried with backoff, others are thrown", async () => {
       const session = await bench.first.session();
       let asked = 0;
