@@ -85,6 +85,7 @@ export type {
   Answer,
   Approval,
   CadenceOption,
+  CloseOptions,
   DirectCall,
   DirectOutcome,
   ForkReport,

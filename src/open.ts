@@ -15,7 +15,14 @@ import { sessionKind } from "./model/session/index.ts";
 import { rewoundStore } from "./model/stream/index.ts";
 import { openStore } from "./open-store.ts";
 import { projectPlace } from "./project-place.ts";
-import { OpenCalls, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
+import {
+  type CloseOptions,
+  OpenCalls,
+  openSession,
+  type Session,
+  type SessionOptions,
+  Sessions,
+} from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import { ReadOnlyStore } from "./stores/read-only-store.ts";
 import type { SuperviseOptions, SweepOptions, SweepReport } from "./supervisor/index.ts";
@@ -316,11 +323,17 @@ export class Holdfast {
     return problems;
   }
 
-  /** Closes every session of this handle, which waits for writes in flight, then the store. */
-  async close(): Promise<void> {
+  /**
+   * Closes every session of this handle, which waits for writes in flight, then the store. Tools in flight are
+   * cut off, unless `finish: "call"` waits for them.
+   *
+   * @example
+   * process.once("SIGTERM", () => holdfast.close({ finish: "call", withinMs: 20_000 }));
+   */
+  async close(options?: CloseOptions): Promise<void> {
     this.closing.abort(storeClosed(this.address));
     await Promise.allSettled(this.sessionsOpening);
-    await Promise.all([...this.sessionsHeld].map((session) => session.close()));
+    await Promise.all([...this.sessionsHeld].map((session) => session.close(options)));
     await this.journal.store.close();
   }
 

@@ -49,6 +49,7 @@ const SETS = {
       "test/stores/files/programs/artifact-putter.ts",
       "test/goal/run-child.ts",
       "test/projections/programs",
+      "test/session/programs",
       "test/state-files/programs",
       "test/supervisor/programs",
     ],

@@ -28,6 +28,8 @@ export interface LedgerContext {
   readonly tools: ReadonlyMap<string, Tool>;
   /** Aborts when the run is stopped, the session cancelled, or the lease lost. */
   readonly stop: AbortSignal;
+  /** Aborts when no new call may start. Calls in flight are finished. */
+  readonly drain: AbortSignal;
   readonly attempts: RunningAttempts;
   /** The time on the steady clock since which this process has known that the call was lost. */
   lostSince(call: Call): number;

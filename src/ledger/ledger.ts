@@ -82,6 +82,7 @@ export class Ledger {
     const prepared = turn.prepare();
     for (let pending = prepared instanceof Promise ? await prepared : prepared; pending.length > 0; ) {
       this.context.stop.throwIfAborted();
+      if (this.context.drain.aborted) break;
       const wave = pending.slice(0, this.parallel);
       const [only] = wave;
       const isSingle = wave.length === 1 && only?.kind === "effect";
@@ -107,7 +108,7 @@ export class Ledger {
     const { context } = this;
     let isIssued = false;
     const closing: Closing = (state) => this.perCall(state);
-    if (!context.own.state.calls.has(block.id)) {
+    if (!context.own.state.calls.has(block.id) && !context.drain.aborted) {
       const prepared = await prepareCall(context, block, null);
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
       let elsewhere: SettledElsewhere = "retry";

@@ -62,6 +62,7 @@ export async function settleCall(context: LedgerContext, callId: string, closing
     context.stop.throwIfAborted();
     const now = callOf(context.own.state, callId);
     if (!isOpen(now.status)) return "settled";
+    if (context.drain.aborted && !context.attempts.isRunning(callId)) return "later";
     if (now.status === "waiting" && !(await hasToolAgain(context, { ...now }))) return "waiting";
     // A copy: the state changes while `verify` runs, and the step must decide on what it saw.
     const call = { ...now };
@@ -163,7 +164,7 @@ async function verify(step: Settling): Promise<Step> {
   const dueInMs = verifyDelayMs(call, context.journal.now());
   if (dueInMs > patience.leftMs) return "later";
   patience.leftMs -= dueInMs;
-  if (dueInMs > 0) await sleep(dueInMs, context.stop);
+  if (dueInMs > 0 && !(await sleepUnlessDrained(context, dueInMs))) return "later";
   failpoint("verify.asked");
   const endedAt = context.attempts.endedAt(call.callId, call.attempt);
   const elapsedMs = context.journal.steady() - Math.max(context.lostSince(call), endedAt);
@@ -182,6 +183,13 @@ async function verify(step: Settling): Promise<Step> {
     case "error":
       return afterError(step, verdict.why);
   }
+}
+
+/** False if no call may start any more. What was learnt is recorded: the next process continues with it. */
+async function sleepUnlessDrained({ drain, stop }: LedgerContext, ms: number): Promise<boolean> {
+  if (ms > 0 && !drain.aborted)
+    await sleep(ms, AbortSignal.any([drain, stop])).catch(() => stop.throwIfAborted());
+  return !drain.aborted;
 }
 
 async function complete({ context, call, tool, closing }: Settling, found: unknown): Promise<Step> {
@@ -275,7 +283,8 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
   }
   const approval = call.by === null ? await whyApproval(tool, args) : null;
   if (approval !== null) return askPerson(context, call, approval, learnt);
-  if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
+  const backOffMs = retries > 0 ? BACK_OFF_MS * 4 ** (retries - 1) : 0;
+  if (!(await sleepUnlessDrained(context, backOffMs))) return "later";
   const keyed = call.key === "" ? await changedCall(step) : call;
   if ("problem" in keyed) return askPerson(context, call, keyed.problem, learnt, { again: true });
   const run = attemptOf(context, call, call.attempt + 1);

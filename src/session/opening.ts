@@ -20,7 +20,7 @@ import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
 import { draftChildSpent, reserveForChild } from "./budget.ts";
-import { Session } from "./session.ts";
+import { Session, sessionCore } from "./session.ts";
 import { holderText, type Resumed, SessionCore } from "./session-core.ts";
 import { childId } from "./sub-agents.ts";
 
@@ -140,7 +140,12 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
 }
 
 /** Reserves its budget in the parent's, so that parallel sub-agents cannot spend the same money. */
-async function openChild(parent: SessionCore, callId: string, budget?: Amounts): Promise<ChildSession> {
+async function openChild(
+  parent: SessionCore,
+  callId: string,
+  budget: Amounts | undefined,
+  drain: AbortSignal,
+): Promise<ChildSession> {
   const { journal } = parent;
   const limit = await reserveForChild(parent, callId, budget).catch(async (error: unknown) => {
     if (!isHoldfastError(error, "BUDGET_EXCEEDED")) throw error;
@@ -150,6 +155,10 @@ async function openChild(parent: SessionCore, callId: string, budget?: Amounts):
   });
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
   const child = await openSession(journal, childId(parent.incarnation, callId), options, () => undefined);
+  // A sub-agent is drained with its parent: the call that it works for stays open for the next process.
+  const startDraining = (): void => sessionCore(child).startDraining();
+  if (drain.aborted) startDraining();
+  else drain.addEventListener("abort", startDraining, { once: true });
   // Includes open reservations, as the next process would count them.
   const finished = (): void => {
     const spent = spentAndReserved(child.budget);

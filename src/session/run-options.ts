@@ -44,6 +44,11 @@ export interface RunOptions {
   readonly deadlineMs?: number;
   /** Stops the run at once (`"stopped"`). A later run settles a tool that was cut off. */
   readonly signal?: AbortSignal;
+  /**
+   * Ends the run without cutting anything off (`"drained"`): calls and the model question in flight are
+   * finished, no other starts, and the next process continues. For SIGTERM: `drain: deploy.signal`.
+   */
+  readonly drain?: AbortSignal;
   /** Receives progress events. They are not awaited and not stored: `on: ({ type }) => console.log(type)`. */
   readonly on?: (progress: RunProgress) => void;
   /** Retries of a model call that failed for a temporary reason. 4 unless set. */
@@ -68,6 +73,7 @@ const RUN_OPTIONS = {
   parallel: "number",
   deadlineMs: "wait",
   signal: "object",
+  drain: "object",
   on: "function",
   modelRetries: "most",
   loop: "object",
@@ -101,7 +107,16 @@ export interface RunResult {
   /** `"done"`: answered. `"waiting"`: calls have no outcome yet. `"paused"`: a limit or a stop. */
   readonly status: "done" | "waiting" | "paused";
   /** `answered` if done, `calls` if waiting. The others say why it is paused. */
-  readonly reason: "answered" | "calls" | "budget" | "deadline" | "turns" | "loop" | "cancelled" | "stopped";
+  readonly reason:
+    | "answered"
+    | "calls"
+    | "budget"
+    | "deadline"
+    | "turns"
+    | "loop"
+    | "cancelled"
+    | "stopped"
+    | "drained";
   /** The answer to the prompt if that has an id, otherwise the last message. Empty unless `done`. */
   readonly text: string;
   /** Calls without an outcome. If a person is needed, answer with `holdfast.calls.resolve`. */

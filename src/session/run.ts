@@ -95,6 +95,7 @@ class Run {
   private readonly options: RunOptions;
   private readonly cancelled = new AbortController();
   private readonly stop: AbortSignal;
+  private readonly drain: AbortSignal;
   private readonly cadence: CadenceOption;
   private readonly replayed: string[] = [];
   private readonly startedAt = performance.now();
@@ -114,6 +115,7 @@ class Run {
     this.options = options;
     const signals = [session.stop, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
     this.stop = AbortSignal.any(signals);
+    this.drain = options.drain ? AbortSignal.any([session.drain, options.drain]) : session.drain;
     this.cadence = options.cadence ?? "turn";
     this.stopWatching = watchForCancel(session, this.cancelled);
   }
@@ -150,6 +152,7 @@ class Run {
     if (this.session.state.status === "cancelled") return this.result("paused", "cancelled");
     if (this.options.signal?.aborted && error === this.options.signal.reason)
       return this.result("paused", "stopped");
+    if (this.drain.aborted && error === this.drain.reason) return this.result("paused", "drained");
     return null;
   }
 
@@ -198,6 +201,7 @@ class Run {
     message: Message,
     stopLoops = this.session.state.prompts.length === 0,
   ): Promise<RunResult | null> {
+    if (this.drain.aborted) return this.result("paused", "drained");
     const loop = this.options.loop ?? LOOP;
     const repeated = repeatedCalls(this.session.state.messages);
     if (stopLoops && repeated.count >= loop.stopAt) {
@@ -205,6 +209,7 @@ class Run {
       return this.result("paused", "loop");
     }
     const outcome = await this.ledger().run(message, (state) => this.checkpoint(state));
+    if (!outcome.done && this.drain.aborted) return this.result("paused", "drained");
     if (!outcome.done) return this.result("waiting", "calls", "", outcome.blocked);
     if (stopLoops && repeated.count >= loop.warnAt) await this.warnModel(message, repeated);
     return null;
@@ -274,7 +279,8 @@ class Run {
     await this.session.writeEvents((state) => reactivate(state, [putAgain(state, message)]));
   }
 
-  private pauseReason(): "turns" | "deadline" | null {
+  private pauseReason(): "turns" | "deadline" | "drained" | null {
+    if (this.drain.aborted) return "drained";
     const { maxTurns, deadlineMs } = this.options;
     if (maxTurns !== undefined && this.turns >= maxTurns) return "turns";
     if (deadlineMs !== undefined && performance.now() - this.startedAt >= deadlineMs) return "deadline";
@@ -327,7 +333,7 @@ class Run {
         if (tries >= retries || !isRetryable(error)) throw error;
         const inMs = 250 * 2 ** tries;
         this.emit({ type: "model.retried", error: String((error as Error).message ?? error), inMs });
-        await sleep(inMs, this.stop);
+        await sleep(inMs, AbortSignal.any([this.stop, this.drain]));
       }
     }
   }
@@ -368,6 +374,7 @@ class Run {
     const leftMs = deadlineMs === undefined ? patienceMs : Math.max(0, deadlineMs - spentMs);
     return this.session.ledger(this.options.tools ?? [], {
       signal: this.stop,
+      drain: this.drain,
       perCall: (state) => (this.cadence === "call" ? [checkpointDraft(state, true)] : []),
       ...(parallel !== undefined && { parallel }),
       patienceMs: Math.min(patienceMs, leftMs),

@@ -11,7 +11,7 @@
 import { failpoint } from "../failpoint.ts";
 import { emitSafely, type Journal, type OwnedLog } from "../journal/index.ts";
 import type { CallProgress, ChildSession, Finishing, LedgerContext, Tool } from "../ledger/index.ts";
-import { attemptsOf, Ledger, mustNotBeCancelled, VendorKeys } from "../ledger/index.ts";
+import { attemptsOf, Ledger, mustNotBeCancelled, VendorKeys, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
@@ -32,6 +32,16 @@ export function holderText({ label, host, pid }: Holder): string {
 }
 
 export const PATIENCE_MS = 10_000;
+/** Below the 30 s that most platforms leave between SIGTERM and SIGKILL. */
+const FINISH_MS = 25_000;
+
+/** The options of `close`: `{ finish: "call", withinMs: 20_000 }` for a process that is asked to end. */
+export interface CloseOptions {
+  /** `"call"` finishes calls and model questions in flight and starts no other. Unless set, they are cut off. */
+  readonly finish?: "call";
+  /** How long `finish` may take; then they are cut off. 25 s unless set. */
+  readonly withinMs?: number;
+}
 
 /** The state in which an earlier process left the session, and what this process has made of it. */
 export interface Resumed {
@@ -53,13 +63,19 @@ interface SessionParts {
   readonly journal: Journal;
   readonly resumed: Resumed | null;
   onClose(): void;
-  openChild(parent: SessionCore, callId: string, budget: Amounts | undefined): Promise<ChildSession>;
+  openChild(
+    parent: SessionCore,
+    callId: string,
+    budget: Amounts | undefined,
+    drain: AbortSignal,
+  ): Promise<ChildSession>;
 }
 
 interface LedgerOptions {
   readonly parallel?: number;
   readonly signal?: AbortSignal;
   readonly patienceMs?: number;
+  readonly drain?: AbortSignal;
   readonly perCall?: Finishing;
   readonly on?: (progress: CallProgress) => void;
 }
@@ -76,6 +92,7 @@ export class SessionCore {
   promptCounts: Map<string, number> | null = null;
   private readonly parts: SessionParts;
   private readonly stopping = new AbortController();
+  private readonly draining = new AbortController();
   private busy = 0;
   private readonly whenIdle: (() => void)[] = [];
   /** Events that become durable in the commit of a call's outcome, or not at all. By call id. */
@@ -94,6 +111,15 @@ export class SessionCore {
     this.parts = parts;
     this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
     this.lostCalls = new LostCalls(parts.journal, this.incarnation, parts.own.lease.token, this.openCalls);
+  }
+
+  /** Aborts when this handle starts no new call or model question, but finishes those in flight. */
+  get drain(): AbortSignal {
+    return this.draining.signal;
+  }
+
+  startDraining(): void {
+    this.draining.abort(closedError(this.id));
   }
 
   get state(): SessionState {
@@ -195,7 +221,7 @@ export class SessionCore {
     const { incarnation } = this;
     if (this.ledgerState?.incarnation !== incarnation) this.ledgerState = ledgerStateOf(journal, incarnation);
     const { attempts, vendorKeys } = this.ledgerState;
-    const { on } = options;
+    const { on, drain = this.drain } = options;
     const context: LedgerContext = {
       own,
       journal,
@@ -203,18 +229,23 @@ export class SessionCore {
       vendorKeys,
       tools: toolTable(tools),
       stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
+      drain,
       attempts,
       lostSince: (call) => this.lostCalls.since(call),
       patienceMs: options.patienceMs ?? PATIENCE_MS,
       riders: this.riders,
-      child: (callId, budget) => this.parts.openChild(this, callId, budget),
+      child: (callId, budget) => this.parts.openChild(this, callId, budget, drain),
       // A listener that throws must not come between an intent and its effect.
       on: on ? (progress) => emitSafely(() => on(progress), journal.warn) : () => undefined,
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
   }
 
-  close(): Promise<void> {
+  async close({ finish, withinMs = FINISH_MS }: CloseOptions = {}): Promise<void> {
+    if (finish === "call" && !this.closed) {
+      this.startDraining();
+      await withTimeout(this.idle(), withinMs, this.stop, undefined).catch(() => undefined);
+    }
     if (!this.closed) {
       this.closed = true;
       this.closing = this.closeNow();
@@ -222,9 +253,13 @@ export class SessionCore {
     return this.closing;
   }
 
+  private idle(): Promise<void> {
+    return this.busy === 0 ? Promise.resolve() : new Promise((resolve) => this.whenIdle.push(resolve));
+  }
+
   private async closeNow(): Promise<void> {
     this.stopping.abort(closedError(this.id));
-    if (this.busy > 0) await new Promise<void>((resolve) => this.whenIdle.push(resolve));
+    await this.idle();
     await this.leaveCallsToPerson();
     this.lostCalls.release(this.openCalls);
     this.parts.onClose();

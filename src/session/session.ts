@@ -28,7 +28,7 @@ import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-cal
 import type { MessageInput } from "./messages.ts";
 import { startRun } from "./run.ts";
 import type { RunOptions, RunResult } from "./run-options.ts";
-import type { Resumed, SessionCore } from "./session-core.ts";
+import type { CloseOptions, Resumed, SessionCore } from "./session-core.ts";
 import { cancelChildren } from "./sub-agents.ts";
 import type { ForkReport, SessionVersion } from "./versions.ts";
 import { checkpointDraft, diffVersions, forkSession, noVersion, versionOf } from "./versions.ts";
@@ -172,7 +172,12 @@ export class Session {
   calls(
     message: Message,
     tools: readonly Tool[],
-    options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
+    options: {
+      parallel?: number;
+      signal?: AbortSignal;
+      drain?: AbortSignal;
+      on?: (progress: CallProgress) => void;
+    } = {},
   ): Promise<CallsOutcome & { readonly count: number }> {
     const { core } = this;
     return core.duringCommit(async () => {
@@ -391,9 +396,15 @@ export class Session {
     await this.core.refresh();
   }
 
-  /** Stops a run, waits for writes in progress, and releases the session to other processes. */
-  close(): Promise<void> {
-    return this.core.close();
+  /**
+   * Stops a run, waits for writes in progress, and releases the session to other processes. A tool in flight
+   * is cut off, unless `finish: "call"` waits for it.
+   *
+   * @example
+   * process.once("SIGTERM", () => session.close({ finish: "call", withinMs: 20_000 }));
+   */
+  close(options?: CloseOptions): Promise<void> {
+    return this.core.close(options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -507,7 +507,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     await session.refresh();
     const detail = await next.holdfast.sessions.get("alpha");
     expect(detail.calls.find((call) => call.callId === "c1")).toMatchObject({
-      id: "c1",
+      callId: "c1",
       status: "completed",
       settledBy: "late",
       result: { value: "late answer" },

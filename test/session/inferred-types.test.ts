@@ -48,7 +48,7 @@ test("the input of a tool, a sub-agent and an untyped tool", () => {
 });
 
 test("RunResult.reason is one of its values", () => {
-  type Paused = "budget" | "deadline" | "turns" | "loop" | "cancelled" | "stopped";
+  type Paused = "budget" | "deadline" | "turns" | "loop" | "cancelled" | "stopped" | "drained";
   expectTypeOf<RunResult["reason"]>().toEqualTypeOf<"answered" | "calls" | Paused>();
 });
 

@@ -153,6 +153,7 @@ export class RecordedTurns {
 
   /** Starts the next question. Throws, before the model is asked, if it may not be asked. */
   async next(question: Question): Promise<Turn> {
+    sessionCore(this.session).drain.throwIfAborted();
     this.checkIdle();
     const identity = new PromptIdentity(question.prompt);
     const ticket = { signal: question.signal };
