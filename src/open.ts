@@ -324,8 +324,8 @@ export class Holdfast {
   }
 
   /**
-   * Closes every session of this handle, which waits for writes in flight, then the store. Tools in flight are
-   * cut off, unless `finish: "call"` waits for them.
+   * Closes every session of this handle, which waits for writes in flight, then the store. Tools in flight
+   * are cut off, unless `finish: "call"` waits for them.
    *
    * @example
    * process.once("SIGTERM", () => holdfast.close({ finish: "call", withinMs: 20_000 }));

@@ -185,7 +185,7 @@ async function verify(step: Settling): Promise<Step> {
   }
 }
 
-/** False if no call may start any more. What was learnt is recorded: the next process continues with it. */
+/** False if no call may start any more. The record has all that was learnt, for the next process. */
 async function sleepUnlessDrained({ drain, stop }: LedgerContext, ms: number): Promise<boolean> {
   if (ms > 0 && !drain.aborted)
     await sleep(ms, AbortSignal.any([drain, stop])).catch(() => stop.throwIfAborted());

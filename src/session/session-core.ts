@@ -37,7 +37,7 @@ const FINISH_MS = 25_000;
 
 /** The options of `close`: `{ finish: "call", withinMs: 20_000 }` for a process that is asked to end. */
 export interface CloseOptions {
-  /** `"call"` finishes calls and model questions in flight and starts no other. Unless set, they are cut off. */
+  /** `"call"` finishes what is in flight and starts nothing else. Unless set, tools are cut off. */
   readonly finish?: "call";
   /** How long `finish` may take; then they are cut off. 25 s unless set. */
   readonly withinMs?: number;
