@@ -15,6 +15,7 @@ export const setupCommands: readonly Command[] = [
       ["--command <command>", "how agents start holdfast (default: detected)"],
       ["--dry-run", "only show what would change"],
       ["--remove", "remove the wiring; the store stays"],
+      ["--follow-links", "also change files outside the project that links lead to"],
       ["--check", "test the wiring: run every hook that init would write, start the MCP server"],
     ],
     input: (_, options) => {
@@ -22,8 +23,8 @@ export const setupCommands: readonly Command[] = [
       if (modes.length > 1 || (options["check"] && options["remove"])) {
         throw new Misuse("init: --check cannot be combined", "Use --check, --dry-run or --remove.");
       }
-      const { agent: agents, command: start, dryRun, remove, check } = options;
-      return { agents, command: start, dryRun, remove, check };
+      const { agent: agents, command: start, dryRun, remove, check, followLinks } = options;
+      return { agents, command: start, dryRun, remove, check, followLinks };
     },
     ask: askAgents,
     page: initPage,

@@ -18,11 +18,13 @@ import {
   agentsNamed,
   agentsThere,
   findLaunch,
+  leadsOut,
   loadPlanner,
   loadProver,
   placeAll,
   Records,
   readWhole,
+  refuseLinksOut,
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
 import { foreignPage } from "./goal-import.ts";
@@ -100,6 +102,8 @@ const initInput = z.strictObject({
   dryRun: z.boolean().optional(),
   remove: z.boolean().optional(),
   check: z.boolean().optional(),
+  /** Also writes files that links of the project lead to outside of it. */
+  followLinks: z.boolean().optional(),
 });
 type Init = z.output<typeof initInput>;
 
@@ -137,9 +141,15 @@ async function plan(context: Context, input: Init): Promise<Plan> {
     read: (path) => readWhole(root, path),
     record: (path) => records.of(path),
   });
+  if (!input.followLinks) refuseLinksOut(root, files);
+  const linked = files.flatMap(({ path, before, after }) => {
+    const target = before === after ? null : leadsOut(root, path);
+    return target === null ? [] : [`${path}: leads to ${target}, which was changed`];
+  });
   const isNoted = launch.note !== null && agents.length > 0 && !remove;
   const isNoneThere = agents.length === 0 && named === undefined && !context.isStoreNamed;
   const notes = [
+    ...linked,
     ...files.flatMap((each) => each.notes),
     ...(isNoted ? [launch.note ?? ""] : []),
     ...(isNoneThere ? [`no coding agent was found. To wire one: ${launch.typed} init --agent claude`] : []),

@@ -25,7 +25,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, sep } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
 import type { FileRecord, PlannedFile } from "./plan.ts";
 
@@ -76,6 +76,29 @@ export function placeAll(root: string, files: readonly PlannedFile[]): void {
     throw error instanceof HoldfastError ? error : unwritable(root, error);
   }
   for (const { after, path } of changed) if (after === null) removeEmpty(dirname(join(root, path)));
+}
+
+/** Where writing a file would lead by links, if that is outside of `root`; null if it is not. */
+export function leadsOut(root: string, path: string): string | null {
+  let place = join(root, path);
+  while (!existsSync(place)) place = dirname(place);
+  const real = realpathSync(place);
+  return `${real}${sep}`.startsWith(`${realpathSync(root)}${sep}`) ? null : real;
+}
+
+/**
+ * A link comes with the repository, too: `AGENTS.md` may lead to `~/.bashrc`, and `.claude` to the settings
+ * of all projects. Such a file is written only if the user says so.
+ */
+export function refuseLinksOut(root: string, files: readonly PlannedFile[]): void {
+  for (const { path, before, after } of files) {
+    const target = before === after ? null : leadsOut(root, path);
+    if (target === null) continue;
+    throw new HoldfastError("FOLDER_UNSAFE", `${path} leads out of the project, to ${target}`, {
+      hint: "No file was changed. If that is your own link: --follow-links. If not, remove it.",
+      data: { path, target },
+    });
+  }
 }
 
 /** Follows links: settings that are kept elsewhere stay there. */

@@ -206,6 +206,31 @@ test("settings behind a link stay there, and the link stays a link", async () =>
   expect(readFileSync(join(project, "dotfiles/claude.json"), "utf8")).toBe('{"model": "x"}\n');
 });
 
+test.each([
+  ["a file", "AGENTS.md", "bashrc"],
+  ["a folder with the file", ".claude", "settings"],
+  ["a folder without it", ".codex", "empty"],
+])("a link to %s outside the project is refused, and followed if the user says so", async (_, path, name) => {
+  const outside = line.newProject();
+  writeFileSync(join(outside, "bashrc"), "alias ll='ls -l'\n");
+  mkdirSync(join(outside, "settings"));
+  mkdirSync(join(outside, "empty"));
+  writeFileSync(join(outside, "settings/settings.json"), "{}");
+  const before = everything(outside);
+  symlinkSync(join(outside, name), join(project, path));
+  for (const more of [[], ["--dry-run"]]) {
+    const { code, err } = await runInside(project, ["init", "--agent", "all", ...more]);
+    expect(code).toBe(4);
+    expect(err).toContain(`leads out of the project, to ${outside}`);
+    expect(err).toContain("--follow-links");
+  }
+  expect(everything(outside), "nothing was written there").toEqual(before);
+  expect(existsSync(join(project, ".holdfast")), "nor here").toBe(false);
+  const followed = await runInside(project, ["init", "--agent", "all", "--follow-links"]);
+  expect(followed.out).toMatch(new RegExp(`: leads to ${outside}/\\S+, which was changed`));
+  expect(everything(outside)).not.toEqual(before);
+});
+
 test("if the last file cannot be placed, those before it are restored", () => {
   put("a.json", "old");
   put("made/there.json", "x");

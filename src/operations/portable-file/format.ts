@@ -22,10 +22,11 @@ import { open } from "node:fs/promises";
 import { type Journal, verifySum } from "../../journal/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { goalKind } from "../../model/goal/index.ts";
-import { isId, streamId, streamKind } from "../../model/names.ts";
+import { streamId, streamKind } from "../../model/names.ts";
 import { sessionKind } from "../../model/session/index.ts";
 import { applyEvent, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../../store.ts";
+import { lineProblem } from "./line-schema.ts";
 
 export const VERSION = 3;
 
@@ -99,7 +100,8 @@ const KINDS: Readonly<Record<string, StreamKind<unknown>>> = {
 
 /** Null for a kind that this release does not know. */
 export function kindOf(stream: string): StreamKind<unknown> | null {
-  return KINDS[streamKind(stream)] ?? null;
+  const kind = streamKind(stream);
+  return Object.hasOwn(KINDS, kind) ? (KINDS[kind] ?? null) : null;
 }
 
 export function requireKind(stream: string): StreamKind<unknown> {
@@ -177,13 +179,14 @@ export async function checkFile(file: string): Promise<{ streams: number; writes
   for await (const raw of rawLinesOf(file)) {
     if (end) throw unusable(file, "there are lines after its end");
     const line = parse(file, raw);
-    if (isFirst && !("holdfast" in line)) throw unusable(file, "it is not an export of Holdfast");
-    if ("holdfast" in line && line.version !== VERSION) {
+    if (isFirst && !("holdfast" in Object(line))) throw unusable(file, "it is not an export of Holdfast");
+    if (isFirst && "holdfast" in line && line.version !== VERSION) {
       throw unusable(file, `it has version ${line.version}; this release reads version ${VERSION}`);
     }
     isFirst = false;
+    const problem = lineProblem(line);
+    if (problem !== null) throw unusable(file, problem);
     check.add(line);
-    if ("namespace" in line && !isId(line.namespace)) throw unusable(file, "it names an invalid namespace");
     const stream = "stream" in line ? line.stream : "gone" in line ? line.gone : null;
     if (stream !== null && !kindOf(stream)) {
       throw unusable(file, `it contains ${stream}, a kind that this release does not know`);
@@ -229,7 +232,7 @@ class PieceCheck {
   }
 }
 
-export async function* linesOf(file: string): AsyncGenerator<Line> {
+async function* linesOf(file: string): AsyncGenerator<Line> {
   for await (const raw of rawLinesOf(file)) yield parse(file, raw);
 }
 
@@ -289,6 +292,25 @@ function unusable(
   hint = "Nothing was written. Export it again from the original store.",
 ): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${why}`, { hint, data: { file } });
+}
+
+/** Checks the events of a write against the schemas of its kind, without the state that they change. */
+export function checkEvents(journal: Journal, stream: string, write: StoredWrite): void {
+  const place = { namespace: journal.namespace, stream, seq: write.first };
+  verifySum(write, place);
+  const kind = requireKind(stream);
+  const events: unknown = journal.payloads.decodeEvents(write.payload, write.codec, place);
+  for (const event of Array.isArray(events) ? (events as readonly unknown[]) : [null]) {
+    const { type, v, data } = Object(event) as Partial<Record<"type" | "v" | "data", unknown>>;
+    const spec = typeof type === "string" && Object.hasOwn(kind.events, type) ? kind.events[type] : null;
+    // An older version is brought up to date when it is folded.
+    const isOlder = spec && Number.isInteger(v) && (v as number) < spec.version;
+    if (isOlder || (spec && v === spec.version && spec.schema.safeParse(data).success)) continue;
+    throw new HoldfastError("EVENT_CORRUPT", `${stream} at ${write.first}: an event has no known shape`, {
+      hint: "Nothing was written. Export it again from the original store.",
+      data: { ...place },
+    });
+  }
 }
 
 /** Folds a stream's writes one by one, to derive the facets, items and keys of each. */

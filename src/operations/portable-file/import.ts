@@ -25,7 +25,7 @@ import { sessionKind } from "../../model/session/index.ts";
 import { type Draft, writeEvents } from "../../model/stream/index.ts";
 import type { Guard, Head, KeyRow, ReadPage, StoredWrite, StreamRow, Write } from "../../store.ts";
 import type { EndsLine, GoneLine, KeyAt, PortableReport, StreamLine } from "./format.ts";
-import { checkFile, entriesOf, Fold, linesOf, requireKind } from "./format.ts";
+import { checkEvents, checkFile, entriesOf, Fold, requireKind } from "./format.ts";
 
 type ImportReport = PortableReport & { readonly added: number };
 
@@ -187,12 +187,14 @@ async function planImport(targets: Targets, file: string): Promise<ReadonlyMap<s
   const plan = new Map<string, StreamPlan>();
   let journal: Journal | null = null;
   let current: StreamComparison | null = null;
-  for await (const line of linesOf(file)) {
+  for await (const { line, content } of entriesOf(file)) {
     if ("namespace" in line) journal = targets.of(line.namespace);
     if (!journal) continue;
     if ("stream" in line) current = await StreamComparison.begin(journal, file, line);
-    else if ("write" in line) await current?.compare(line.write);
-    else if ("ends" in line && current) {
+    else if ("write" in line && current) {
+      checkEvents(journal, current.stream, { ...line.write, payload: content ?? "" });
+      await current.compare(line.write);
+    } else if ("ends" in line && current) {
       const found = await current.plan(line);
       if (found.gap || found.freed.size > 0) plan.set(placeOf(journal, current.stream), found);
     } else if ("gone" in line) {
