@@ -15,6 +15,7 @@ import type { EndInput, Goal, NoteInput, StartInput } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalState } from "../model/goal/index.ts";
 import { isRelativePath } from "../model/goal/index.ts";
+import { redactSecrets } from "../model/secrets.ts";
 import { type AssignedLine, assignGoals, type GoalChoice } from "./goal-choice.ts";
 import { processStatus } from "./process-above.ts";
 import { removeOldMarks, Spool, type SpooledLine, type SpoolLine, type TouchedFile } from "./spool.ts";
@@ -177,7 +178,7 @@ async function ingestLine(goal: SessionRecorder, spool: Spool, line: SpoolLine):
   if (line.type === "checkpoint")
     await note(goal, spool, { notes: "its context was compacted", contextUsage: line.contextUsage });
   if (line.type === "failed")
-    await note(goal, spool, { issues: [`the agent stopped: ${line.reason}`.slice(0, 500)] });
+    await note(goal, spool, { issues: [redactSecrets(`the agent stopped: ${line.reason}`).slice(0, 500)] });
   if (line.type === "end" && isActive(goal, spool))
     await goal.endSession({ session: spool.name, by: actorOf(spool) });
 }

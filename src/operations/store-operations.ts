@@ -1,13 +1,14 @@
 /** Operations on the whole store: status, migrate, check, doctor, prune, supervise. */
 
-import { accessSync, constants, existsSync, readdirSync, statfsSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
 import type { PruneReport } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
+import { findSecret } from "../model/secrets.ts";
 import { SESSION_STATUSES } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
 import { openStore } from "../open-store.ts";
@@ -141,6 +142,23 @@ function examineEdits({ place, isStoreNamed }: Context): Finding[] {
   const lines = isStoreNamed ? [] : unparsedEdits(place);
   const hint = "Read docs/repo-memory.md on how that happens.";
   return lines.map((each) => bad("edits", `not merged: ${each}`, hint));
+}
+
+const MOST_SCANNED_BYTES = 4 << 20;
+
+/** Names files in `.planning/` that hold what looks like a secret; never the secret itself. */
+function examineSecrets({ place, isStoreNamed }: Context): Finding[] {
+  const folder = join(place.root, PLANNING);
+  if (isStoreNamed || !existsSync(folder)) return [];
+  const entries = readdirSync(folder, { withFileTypes: true, recursive: true });
+  return entries.flatMap((each) => {
+    const path = join(each.parentPath, each.name);
+    if (!each.isFile() || statSync(path).size > MOST_SCANNED_BYTES) return [];
+    const kind = findSecret(readFileSync(path, "utf8"));
+    if (kind === null) return [];
+    const hint = "Revoke that secret now: git keeps it. Then remove it from the file and from git's history.";
+    return [bad("secrets", `${relative(place.root, path)} holds ${kind}`, hint)];
+  });
 }
 
 async function strayRecords({ place }: Context, state: GoalState): Promise<string[]> {
@@ -277,6 +295,7 @@ export const storeOperations = [
         ...examineFolder(context.place),
         ...(await examineStore(context)),
         ...examineEdits(context),
+        ...examineSecrets(context),
       ];
       return { ok: findings.every(({ ok }) => ok), findings };
     },

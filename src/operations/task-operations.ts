@@ -11,6 +11,7 @@ import type { ClaimProof, Goal, TaskInput } from "../goal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { findTask, formatId, type GoalState, TASK_PLAN } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
+import { redactSecrets } from "../model/secrets.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
@@ -153,7 +154,16 @@ export const taskOperations = [
     run: (context, { goal: id, task, session, commands, files: typed, summary }) =>
       onTask(context, { goal: id, task, session }, (handle, proof) => {
         const files = typed?.map((each) => projectPath(context, each));
-        const evidence = definedFields({ summary, files, commands: commands?.map(definedFields) });
+        // Evidence goes to git by `.planning/`, and a command line often carries a key.
+        const ran = commands?.map(({ command, output, exitCode }) =>
+          definedFields({
+            command: redactSecrets(command),
+            exitCode,
+            output: output && redactSecrets(output),
+          }),
+        );
+        const said = summary === undefined ? undefined : redactSecrets(summary);
+        const evidence = definedFields({ summary: said, files, commands: ran });
         return handle.submit({ ...proof, ...evidence });
       }),
   }),
@@ -170,7 +180,7 @@ export const taskOperations = [
     result,
     run: (context, input) =>
       onTask(context, input, (handle, proof) =>
-        handle.fail({ ...proof, error: input.error, retryable: input.retryable ?? true }),
+        handle.fail({ ...proof, error: redactSecrets(input.error), retryable: input.retryable ?? true }),
       ),
   }),
   mutation("task block", "Record what blocks a task; if it is yours, it is released", {
