@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type Holdfast, open } from "../src/index.ts";
 import { openRaw, type RawDatabase } from "./raw-database.ts";
 import { Replay } from "./replay.ts";
@@ -22,6 +22,7 @@ export class Scratch {
 
   constructor() {
     this.path = mkdtempSync(join("node_modules", ".bench-"));
+    process.env["XDG_STATE_HOME"] = resolve(this.path);
   }
 
   file(name: string): string {

@@ -23,6 +23,8 @@ const MOST_RUNS = KILLS.length + 6;
 
 const keep = process.argv.includes("--keep");
 const folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+// The record of its last writes goes with the demo's store.
+process.env["XDG_STATE_HOME"] = folder;
 const programs = join(folder, "programs");
 const log = join(folder, "world.jsonl");
 const screen = new Screen(process.stdout);

@@ -11,7 +11,8 @@
  *     --write            puts the tables into docs/torture.md
  */
 
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { bundle } from "./bundle.ts";
@@ -27,6 +28,11 @@ import {
 import { Report, summary } from "./report.ts";
 import { chooseStore, chosenStore } from "./store-under-test.ts";
 import { Workshop } from "./workshop.ts";
+
+/** The records of last writes that its stores leave go with them. */
+const state = mkdtempSync(join(tmpdir(), "holdfast-torture-state-"));
+process.env["XDG_STATE_HOME"] = state;
+process.once("exit", () => rmSync(state, { recursive: true, force: true }));
 
 const NEED_STRACE: readonly string[] = ["systemCalls", "ioErrors", "powerCut"];
 const TRIES = 3;

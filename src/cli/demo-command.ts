@@ -25,6 +25,8 @@ export async function demo(options: Options): Promise<void> {
   const folder = process.env["HOLDFAST_DEMO"];
   if (folder !== undefined) return runAgent(folder);
   const made = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+  // The record of its last writes goes with the demo's store.
+  process.env["XDG_STATE_HOME"] = made;
   try {
     await play(made, options);
   } finally {

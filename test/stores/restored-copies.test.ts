@@ -3,6 +3,7 @@
 
 import { execFile } from "node:child_process";
 import {
+  appendFileSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -14,7 +15,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { open } from "../../src/index.ts";
+import * as z from "zod";
+import { isHoldfastError, open, tool } from "../../src/index.ts";
 import { openStore } from "../../src/open-store.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
@@ -33,13 +35,34 @@ afterEach(() => vi.unstubAllEnvs());
 
 const program = programFile(new URL("./programs/charger.ts", import.meta.url));
 
-/** Charges an order in a process of its own, which ends in this way. */
-function charge(address: string, order: string, end: "close" | "exit" | "kill"): Promise<string> {
-  return new Promise((resolve) => {
-    execFile(process.execPath, [program, address, order, end, join(folder, "world")], (error, out, err) =>
-      resolve(error && !error.signal ? err : out),
-    );
-  });
+const execute = tool({
+  name: "charge",
+  description: "Charge a card",
+  input: z.object({ order: z.string() }),
+  effect: "mutate",
+  execute: ({ order }) => {
+    appendFileSync(join(folder, "world"), `${order}\n`);
+    return "charged";
+  },
+});
+
+/** Charges an order, and ends in this way: in a process of its own, unless the store is closed. */
+async function charge(address: string, order: string, end: "close" | "exit" | "kill"): Promise<string> {
+  if (end !== "close") {
+    return new Promise((resolve) => {
+      execFile(process.execPath, [program, address, order, end, join(folder, "world")], (_, out) =>
+        resolve(out),
+      );
+    });
+  }
+  try {
+    await using holdfast = await open(address);
+    const session = await holdfast.session(`order-${order}`);
+    await session.call({ callId: `pay-${order}`, tool: execute, args: { order } });
+    return "charged";
+  } catch (error) {
+    return isHoldfastError(error) ? error.code : String(error);
+  }
 }
 
 const charges = (): string[] =>
