@@ -10,11 +10,13 @@ import {
   UnreadableText,
 } from "../state-files/index.ts";
 import { folderOfAnother } from "./refusals.ts";
-import type { RenderedFile } from "./render.ts";
+import { type RenderedFile, STATE_PAGE } from "./render.ts";
 import { hasTwoSeals, readSeal } from "./seal.ts";
 
 /** Larger files are not read: no person wrote them by hand. */
-const PAGE_BYTES = 1024 * 1024;
+const PAGE_BYTES = 256 * 1024;
+/** Our page has less than 200 lines. The expressions that read it take time by the square of a line. */
+const PAGE_LINES = { count: 4_000, characters: 4_000 };
 const JSON_BYTES = 16 * 1024 * 1024;
 /** Four bytes per character, and as much again for the additions of a person. */
 const ROOM = 8;
@@ -123,6 +125,7 @@ export class FolderScan {
     let text: string | null;
     try {
       text = await readBounded(join(this.folder, file.path), limitOf(file));
+      if (text !== null && file.path === STATE_PAGE) refuseLongLines(text);
     } catch (error) {
       if (!(error instanceof UnreadableText)) throw error;
       return { ...foreign, text: null, why: error.message, revision: lastRevision, digest: null };
@@ -143,6 +146,15 @@ export class FolderScan {
     const hasConflict = hasConflictMarkers(text) || hasTwoSeals(text);
     return { ...foreign, text, why: null, revision, digest: isOurs ? seal.digest : null, hasConflict };
   }
+}
+
+function refuseLongLines(text: string): void {
+  const lines = text.split("\n");
+  if (lines.length > PAGE_LINES.count)
+    throw new UnreadableText(`it has ${lines.length} lines, the limit is ${PAGE_LINES.count}`);
+  const long = lines.findIndex((line) => line.length > PAGE_LINES.characters);
+  if (long >= 0)
+    throw new UnreadableText(`line ${long + 1} has more than ${PAGE_LINES.characters} characters`);
 }
 
 function limitOf({ path, text }: Pick<RenderedFile, "path" | "text">): number {

@@ -55,6 +55,7 @@ export interface EditReport {
 }
 
 const LEFT_LIMIT = 50;
+const MAX_CHANGES = 300;
 const LEFT_CHARACTERS = 300;
 
 export interface EditContext {
@@ -195,6 +196,11 @@ function applyChanges(
   const all = new DraftBatch(state);
   const taken: string[] = [];
   const left = [...alreadyLeft];
+  // Each change is tried on a branch of the goal. No person makes this many between two commands.
+  if (changes.length > MAX_CHANGES) {
+    const why = `it has ${changes.length} changes, the limit is ${MAX_CHANGES}: nothing of it was applied`;
+    return { events: [], taken, left: [...left, why] };
+  }
   for (const { what, act } of changes) {
     try {
       const one = new DraftBatch(all.state);
@@ -285,7 +291,7 @@ function subjectOf(state: GoalState, key: string): unknown {
   return state.tasks.get(id) ?? state.blockers.get(id) ?? state.questions.get(id) ?? null;
 }
 
-const ITEM = /^\s*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
+const ITEM = /^[ \t]*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
 
 function hasItemTwice(page: string): boolean {
   const ids = [...page.matchAll(ITEM)].map(([, id]) => id);

@@ -94,7 +94,7 @@ function unformattedSeal(text: string): ReadSeal {
   }
 }
 
-const SEALS = /^(?:digest: sha256:|\s*"digest": "sha256:)[0-9a-f]{64}/gm;
+const SEALS = /^(?:digest: sha256:|[ \t]*"digest": "sha256:)[0-9a-f]{64}/gm;
 
 /** Two renderings in one file: git kept the lines of both sides of a merge. */
 export function hasTwoSeals(raw: string): boolean {

@@ -213,8 +213,8 @@ function newDecision(item: string, since: number): Change {
 }
 
 function newBlocker(item: string, since: number): Change {
-  const affects = / *\(affects: ([^)]*)\) *$/.exec(item);
-  const description = affects ? item.slice(0, affects.index) : item;
+  const affects = /\(affects: ([^()]*)\) *$/.exec(item);
+  const description = affects ? item.slice(0, affects.index).trimEnd() : item;
   const words = (affects?.[1] ?? "").split(/, */).filter(Boolean);
   const act = unless(
     (state) =>
@@ -338,12 +338,27 @@ const BETWEEN = [": ", " — "];
 /** A shortened text must be long enough to identify its original. */
 const CUT = { mark: "…", least: 20 };
 
+const sortedTexts = new WeakMap<ReadonlySet<string>, readonly string[]>();
+
+/** Whether a text begins so: a search in the sorted texts, because a page may have thousands of cut lines. */
+function hasPrefix(texts: ReadonlySet<string>, start: string): boolean {
+  const sorted = sortedTexts.get(texts) ?? [...texts].sort();
+  sortedTexts.set(texts, sorted);
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] as string) < start) low = middle + 1;
+    else high = middle;
+  }
+  return sorted[low]?.startsWith(start) ?? false;
+}
+
 /** Whether it is a text of the log, or two of them with a separator of the rendering between. */
 function isLogged(words: string, texts: ReadonlySet<string>): boolean {
   if (words === "" || texts.has(words)) return true;
   const start = words.slice(0, -CUT.mark.length);
   const isCut = words.endsWith(CUT.mark);
-  if (isCut && start.length >= CUT.least && [...texts].some((text) => text.startsWith(start))) return true;
+  if (isCut && start.length >= CUT.least && hasPrefix(texts, start)) return true;
   return BETWEEN.some((between) => {
     for (let at = words.indexOf(between); at >= 0; at = words.indexOf(between, at + 1)) {
       if (texts.has(words.slice(0, at)) && isLogged(words.slice(at + between.length), texts)) return true;

@@ -269,13 +269,16 @@ export function splitPage(text: string): Page | null {
     body = text.slice(end.index + end[0].length);
   }
   const [top = "", ...parts] = body.split(/^## +/m);
-  const sections = new Map<string, string>();
+  const contents = new Map<string, string[]>();
   for (const part of parts) {
     const end = part.indexOf("\n");
     const name = (end < 0 ? part : part.slice(0, end)).trim();
     const content = end < 0 ? "" : part.slice(end + 1).trim();
-    sections.set(name, [sections.get(name), content].filter(Boolean).join("\n\n"));
+    const known = contents.get(name) ?? [];
+    contents.set(name, known);
+    if (content !== "") known.push(content);
   }
+  const sections = new Map([...contents].map(([name, all]) => [name, all.join("\n\n")]));
   return { frontmatter, top: top.trim(), sections };
 }
 

@@ -21,7 +21,7 @@ import { STATE_PAGE } from "./render.ts";
 import { hasTwoSeals, normalText, readSeal } from "./seal.ts";
 
 export const RECORD_FOLDERS = ["decisions", "blockers", "sessions"] as const;
-const PAGE_BYTES = 1024 * 1024;
+const PAGE_BYTES = 256 * 1024;
 
 interface Stray {
   readonly path: string;

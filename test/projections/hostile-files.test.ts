@@ -69,7 +69,7 @@ const BAD_EDITS: readonly (readonly [
     "an endless YAML",
     "decisions/jwt.md",
     (text) => text.replace("files: []", `files: ["${"x".repeat(1_100_000)}"]`),
-    /bytes, the limit is 1048576/,
+    /bytes, the limit is 262144/,
   ],
   [
     "a key twice",
@@ -201,7 +201,7 @@ describe("files that are no text", () => {
     truncateSync(bench.path("STATE.md"), 2 ** 31);
     bench.age("STATE.md", 10_000);
     const { edits } = await bench.folder.sync();
-    expect(edits[0]?.left).toEqual(["it has 2147483648 bytes, the limit is 1048576"]);
+    expect(edits[0]?.left).toEqual(["it has 2147483648 bytes, the limit is 262144"]);
     expect(statSync(bench.path(edits[0]?.beside ?? "")).size).toBe(2 ** 31);
     expect(readSeal(bench.read()).isIntact).toBe(true);
   });
@@ -285,7 +285,7 @@ describe("importing what should not be imported", () => {
     ["YAML that expands without end", `position:\n  phase: 1\n${bomb(12)}`, /cannot be imported/],
     ["nested without end", `position: ${"[".repeat(10_000)}`, /nested deeper|cannot be read|says nothing/],
     ["bytes", Buffer.from([0xff, 0xfe, 0x00]), /it is not UTF-8 text/],
-    ["2 MB", `title: ${"x".repeat(2_000_000)}`, /the limit is 1048576/],
+    ["2 MB", `title: ${"x".repeat(2_000_000)}`, /the limit is 262144/],
   ];
 
   test.each(BAD)("%s is refused with its reason, and no goal is made", async (_what, text, message) => {

@@ -140,7 +140,12 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
     move(state, task, "accept", place, { verdict, doneAt: at, endSeq: place.seq, previous: null });
     const entry = state.history.get(task.submission?.session ?? "");
     if (entry)
-      changeSession(state, entry.id, { completed: [...new Set([...entry.completed, task.id])] }, place);
+      changeSession(
+        state,
+        entry.id,
+        { completed: latest([...new Set([...entry.completed, task.id])]) },
+        place,
+      );
     succeed(state, "complete", task, place);
   },
   "task.rejected": (state, data, place) => {
@@ -234,7 +239,7 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
     for (const file of files) recordFile(state, { ...file, task, session, by, at });
   },
   "implementation.noted": (state, { text, files, by }, { at }) => {
-    state.implementations = [...state.implementations, { text, files, by, at }];
+    state.implementations.push({ text, files, by, at });
   },
   "question.asked": (state, { id, text, by }, { at }) => {
     useNumber(state, "Q", id);
@@ -280,7 +285,7 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
   },
   "session.ended": (state, data, place) => {
     const entry = historyOf(state, data.session);
-    const completed = [...new Set([...entry.completed, ...data.completed])];
+    const completed = latest([...new Set([...entry.completed, ...data.completed])]);
     const { endedAt = place.at, handoffReason } = data;
     const change = { ...noted(entry, data), status: "ended", endedAt, completed, handoffReason } as const;
     changeSession(state, entry.id, change, place);
@@ -472,7 +477,17 @@ function closePhase(state: GoalState, number: number, closedAt: number | null, {
 
 const LEAVE_IT = "Leave the number to the goal.";
 
+/** Phases and plans are copied with every change, so their number is bounded. */
+const MAX_PARTS = 1_000;
+
 function checkNumber(what: string, number: number, expected: number): void {
+  if (expected > MAX_PARTS) {
+    const message = `${what} ${number} cannot be added: there are ${MAX_PARTS} already`;
+    throw new HoldfastError("INPUT_INVALID", message, {
+      hint: "Use tasks for small steps.",
+      data: { number },
+    });
+  }
   if (number === expected) return;
   const message = `${what} ${number} cannot be added: the next one is ${expected}`;
   throw new HoldfastError("INPUT_INVALID", message, { hint: LEAVE_IT, data: { number, expected } });
@@ -531,11 +546,15 @@ function noted(
 ): SessionChange {
   return {
     contextUsage: data.contextUsage ?? entry.contextUsage,
-    issues: [...entry.issues, ...data.issues],
+    issues: latest([...entry.issues, ...data.issues]),
     notes: withNote(entry.notes, data.notes),
   };
 }
 
+/** Lists of a session are copied with every note, so they are bounded. The log has all of them. */
+const latest = <Row>(rows: readonly Row[]): readonly Row[] =>
+  rows.length > 1_000 ? rows.slice(-1_000) : rows;
+
 function withNote(notes: readonly string[], note: string | null): readonly string[] {
-  return note === null ? notes : [...notes, note];
+  return note === null ? notes : latest([...notes, note]);
 }

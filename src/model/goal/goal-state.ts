@@ -70,7 +70,7 @@ export interface GoalState {
   files: Map<string, FileRecord>;
   history: Map<string, HistoryEntry>;
   questions: Map<string, Question>;
-  implementations: readonly KeyImplementation[];
+  implementations: KeyImplementation[];
   next: NextAction | null;
   counters: Counters;
   checkpoint: GoalCheckpoint | null;
@@ -142,7 +142,8 @@ const NAME_MAPS = ["aliases", "names"] as const satisfies readonly (keyof GoalSt
 export const GOAL_MAPS = [...RECORD_MAPS, ...NAME_MAPS] as const;
 
 export function branchGoal(state: GoalState): GoalState {
-  const branch = { ...state, known: state.known.branch(), origins: new Set(state.origins) };
+  const implementations = [...state.implementations];
+  const branch = { ...state, known: state.known.branch(), origins: new Set(state.origins), implementations };
   const maps = branch as unknown as Record<string, Map<string, unknown>>;
   for (const name of GOAL_MAPS) maps[name] = new Map<string, unknown>(state[name]);
   return branch;
@@ -162,6 +163,7 @@ export function decodeGoal(json: Json): GoalState {
     ...stored,
     known: new EventIds(stored["known"] as string[]),
     origins: new Set(stored["origins"] as string[]),
+    implementations: [...(stored["implementations"] as KeyImplementation[])],
   };
   for (const name of RECORD_MAPS) {
     const records = stored[name] as Record<string, string>[];

@@ -258,4 +258,5 @@ export function goalDelta(old: GoalState, now: GoalState): GoalDelta {
 export function applyGoalDelta(state: GoalState, { maps, values }: GoalDelta): void {
   for (const field of GOAL_MAPS) applyMapDelta(state[field] as Map<string, unknown>, maps[field]);
   Object.assign(state, values);
+  state.implementations = [...state.implementations];
 }
