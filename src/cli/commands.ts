@@ -32,19 +32,7 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
   [
     "The store",
-    [
-      "check",
-      "rebuild",
-      "migrate",
-      "prune",
-      "supervise",
-      "backup",
-      "restore",
-      "move",
-      "export",
-      "import",
-      "postgres",
-    ],
+    "check verify rebuild migrate prune supervise backup restore move export import postgres".split(" "),
   ],
 ];
 

@@ -270,6 +270,19 @@ export function checkPage(found: ResultOf<"check">, { paint }: Screen): string {
   ]);
 }
 
+export function verifyPage(found: ResultOf<"verify">, { paint }: Screen): string {
+  const { ok, streams, writes, unlinked, problems, digest, saved, against } = found;
+  const signed = against?.signedBy ? `signed by ${against.signedBy}` : "whose signature was not checked";
+  return linesOf([
+    ...problems.map(({ where, what }) => `${paint.red("!")} ${where}: ${what}`),
+    ok ? paint.green(`ok, ${writes} records in ${plural(streams, "stream")} are as they were written`) : "",
+    unlinked > 0 ? `${plural(unlinked, "stream")} of other programs have no links and prove nothing` : "",
+    against ? `compared with the heads of ${against.at}, ${signed}` : "",
+    `digest ${digest}`,
+    saved === null ? "" : `heads saved: ${saved}. Keep it where nobody who writes the store can`,
+  ]);
+}
+
 export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
   const withStore = (hint: string | null) => (hint === null ? null : addStoreOption(hint));
   return { ok, findings: findings.map((each) => ({ ...each, hint: withStore(each.hint) })) };

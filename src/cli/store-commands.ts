@@ -155,6 +155,17 @@ export const storeCommands: readonly Command[] = [
     page: page.checkPage,
     found: ({ ok }) => !ok,
   }),
+  command("verify", "prove that no record was changed, against signed heads if there are any", {
+    args: [["[file]", "an exported file (default: the store)"]],
+    options: [
+      ["--save <file>", "save the heads of all streams into a new file"],
+      ["--sign <key>", "with --save: sign it by this ssh key, as <file>.sig"],
+      ["--against <file>", "compare with heads that were saved earlier"],
+      ["--signers <file>", "with --against: check its signature by this file of allowed signers"],
+    ],
+    page: page.verifyPage,
+    found: ({ ok }) => !ok,
+  }),
   command("doctor", "find out why something does not work", {
     page: page.doctorPage,
     data: page.doctorData,

@@ -1,3 +1,4 @@
+export { ChainWalk, linkIn, walkChain } from "./chain.ts";
 export type { PayloadCodec, PayloadPlace } from "./codec.ts";
 export { isUndecodable, Payloads, payloadSum, verifySum } from "./codec.ts";
 export { emitSafely, type ForkedLog, Journal, type JournalOptions } from "./journal.ts";

@@ -7,6 +7,7 @@ import { checkId, streamName } from "../model/names.ts";
 import type { Event, FoldKind, StreamKind } from "../model/stream/index.ts";
 import type { Head, ListRequest, ListRows, Page, Problem, Store, StreamRow } from "../store.ts";
 import { acceptsUtf8 } from "../store.ts";
+import { NO_LINK } from "./chain.ts";
 import { type PayloadCodec, Payloads } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
@@ -105,7 +106,7 @@ export class Journal implements LogContext {
       });
     }
     const head: Head = { generation: row.head.generation, seq };
-    const log = new Log(this, kind, stream, { ...past, row, head });
+    const log = new Log(this, kind, stream, { ...past, row, head, link: NO_LINK });
     return { log, fork: { stream: past.row.stream, generation: past.head.generation, seq } };
   }
 

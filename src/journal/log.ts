@@ -41,11 +41,11 @@
  * in the queue.
  */
 
-import { randomUUID } from "node:crypto";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { applyEvent, type Draft, type Event, type StreamKind, writeEvents } from "../model/stream/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
+import { linkedBatchId, linkIn } from "./chain.ts";
 import { type Fold, foldNewEvents, type Loaded, loadStream, verifying } from "./reading.ts";
 import { type SnapshotContext, SnapshotKeeper } from "./snapshots.ts";
 
@@ -113,6 +113,8 @@ export class Log<State> {
   private readonly snapshots: SnapshotKeeper<State>;
   private currentState: State;
   private currentHead: Head;
+  /** The link of the write at `currentHead` (`chain.ts`). */
+  private currentLink: string;
   private currentRow: StreamRow;
   private memory: "valid" | "uncertain" | "broken" = "valid";
   /** The last turn; the next one begins when it has ended. */
@@ -128,6 +130,7 @@ export class Log<State> {
     this.stream = stream;
     this.currentState = loaded.state;
     this.currentHead = loaded.head;
+    this.currentLink = loaded.link;
     this.currentRow = loaded.row;
     this.snapshots = new SnapshotKeeper(context, kind, stream, loaded.replayedBytes);
   }
@@ -291,7 +294,8 @@ export class Log<State> {
     const guards = guard ? [guard, ...(decision.guards ?? NONE)] : decision.guards;
     if (decision.fork) write.fork = decision.fork;
     if (guards) write.guards = guards;
-    const batch = { id: randomUUID(), namespace, writes: [write] };
+    const linked = { first: firstSeq, last: expect.seq + events.length, at, codec, payload };
+    const batch = { id: linkedBatchId(this.currentLink, stream, linked), namespace, writes: [write] };
     return { batch, events: encoded.events, bytes: payload.length };
   }
 
@@ -327,11 +331,11 @@ export class Log<State> {
   ): CommitOutcome<Result> {
     if (answer.outcome !== "ok") return answer;
     const appended = batch !== undefined;
-    if (appended) this.fold(events, bytes);
+    if (appended) this.fold(events, bytes, batch.id);
     return { outcome: "ok", result: decision.result, head: this.currentHead, appended };
   }
 
-  private fold(events: readonly Event[], bytes: number): void {
+  private fold(events: readonly Event[], bytes: number, batch: string): void {
     const { generation, seq } = this.currentHead;
     let last = seq;
     try {
@@ -344,6 +348,7 @@ export class Log<State> {
       throw error;
     }
     this.currentHead = { generation, seq: last };
+    this.currentLink = linkIn(batch);
     this.snapshots.replayedBytes += bytes;
   }
 
@@ -352,7 +357,7 @@ export class Log<State> {
   }
 
   private saveSnapshot(): Promise<void> {
-    return this.snapshots.saveIfWorthwhile(this.currentState, this.currentHead);
+    return this.snapshots.saveIfWorthwhile(this.currentState, this.currentHead, this.currentLink);
   }
 
   private async reread(): Promise<State> {
@@ -360,6 +365,7 @@ export class Log<State> {
       const loaded = await loadStream(verifying(this.context), this.kind, this.stream);
       this.currentState = loaded.state;
       this.currentHead = loaded.head;
+      this.currentLink = loaded.link;
       this.currentRow = loaded.row;
       this.snapshots.replayedBytes = loaded.replayedBytes;
     }
@@ -373,12 +379,14 @@ export class Log<State> {
    */
   private async catchUp(): Promise<boolean> {
     const { generation, seq } = this.currentHead;
-    const fold: Fold<State> = { state: this.currentState, seq, bytes: this.snapshots.replayedBytes };
+    const bytes = this.snapshots.replayedBytes;
+    const fold: Fold<State> = { state: this.currentState, seq, link: this.currentLink, bytes };
     try {
       return await foldNewEvents(verifying(this.context), this.kind, this.stream, generation, fold);
     } finally {
       // Also after an error: the events up to `fold.seq` are in the state and must not be folded twice.
       this.currentHead = { generation, seq: fold.seq };
+      this.currentLink = fold.link;
       this.snapshots.replayedBytes = fold.bytes;
       if (fold.isBroken) this.memory = "broken";
     }

@@ -13,6 +13,7 @@ import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { applyEvent, type Event, type FoldKind } from "../model/stream/index.ts";
 import type { Blob, Head, ReadPage, ReadRequest, Store, StoredWrite, StreamRow } from "../store.ts";
+import { linkIn, NO_LINK } from "./chain.ts";
 import { lacksSum, type Payloads, verifySum } from "./codec.ts";
 
 const PAGE_WRITES = 1_000;
@@ -22,6 +23,8 @@ export interface Loaded<State> {
   readonly row: StreamRow;
   /** The position of `state`; before the stream's head if an older position was asked for. */
   readonly head: Head;
+  /** The link at the stream's end (`chain.ts`), for readers that verify. */
+  readonly link: string;
   /** Bytes that were folded to get to `state`, snapshot included. */
   readonly replayedBytes: number;
 }
@@ -39,6 +42,7 @@ export interface Reader {
 export interface Fold<State> {
   state: State;
   seq: number;
+  link: string;
   bytes: number;
   /** An event handler threw half way: the state matches no position. */
   isBroken?: boolean;
@@ -62,7 +66,8 @@ export async function loadStream<State>(
     fold ??= await foldParent(reader, kind, page.stream, upTo);
     if (await foldRest(reader, kind, stream, page, fold, upTo)) {
       const head = { generation: page.stream.head.generation, seq: fold.seq };
-      return { state: fold.state, row: page.stream, head, replayedBytes: fold.bytes };
+      const { state, link, bytes } = fold;
+      return { state, row: page.stream, head, link, replayedBytes: bytes };
     }
   }
 }
@@ -92,7 +97,7 @@ async function foldParent<State>(
   row: StreamRow,
   upTo: number,
 ): Promise<Fold<State>> {
-  if (!row.parent) return { state: kind.initial(), seq: row.base, bytes: 0 };
+  if (!row.parent) return { state: kind.initial(), seq: row.base, link: NO_LINK, bytes: 0 };
   const past = await loadStream(reader, kind, row.parent.stream, Math.min(row.base, upTo));
   if (past.head.generation !== row.parent.generation || past.head.seq < Math.min(row.base, upTo)) {
     throw new HoldfastError(
@@ -101,7 +106,7 @@ async function foldParent<State>(
       { hint: "Restore the store from a backup: another program removed a stream that forks depend on." },
     );
   }
-  return { state: past.state, seq: past.head.seq, bytes: past.replayedBytes };
+  return { state: past.state, seq: past.head.seq, link: NO_LINK, bytes: past.replayedBytes };
 }
 
 async function foldRest<State>(
@@ -165,6 +170,7 @@ function foldWrite<State>(
     fold.isBroken = true;
     throw error;
   }
+  fold.link = linkIn(write.batch);
   fold.bytes += write.payload.length;
 }
 
@@ -245,7 +251,8 @@ function readSnapshot<State>(
   // Damage in a snapshot without a checksum could not be detected: fold the events instead.
   if (lacksSum(blob)) return null;
   try {
-    return { state: readState(reader, kind, stream, blob), seq: blob.seq, bytes: blob.payload.length };
+    const { state, link } = readState(reader, kind, stream, blob);
+    return { state, link, seq: blob.seq, bytes: blob.payload.length };
   } catch (error) {
     reader.warn?.(unusableSnapshot(stream, blob.seq, error));
     return null;
@@ -257,10 +264,15 @@ export function readState<State>(
   kind: FoldKind<State>,
   stream: string,
   { payload, codec, seq }: Blob,
-): State {
+): { state: State; link: string } {
   const place = { namespace, stream, seq };
-  return kind.decode(payloads.decodeSnapshot(payload, codec, place, verifies) as Json);
+  const { link, state } = payloads.decodeSnapshot(payload, codec, place, verifies) as SnapshotText;
+  if (typeof link !== "string") throw new Error("it has no link to the events before it");
+  return { state: kind.decode(state), link };
 }
+
+/** A snapshot as JSON, with the link of the write at its position. */
+export type SnapshotText = { readonly link: string; readonly state: Json };
 
 /**
  * A damaged snapshot costs only time: all events are folded instead. If a codec is missing, they report that

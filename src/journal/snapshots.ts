@@ -9,7 +9,8 @@
 import { canonicalText } from "../model/json.ts";
 import type { Event, StreamKind } from "../model/stream/index.ts";
 import type { Head, Problem, ReadRequest } from "../store.ts";
-import { foldName, loadStream, type Reader, readState } from "./reading.ts";
+import { walkChain } from "./chain.ts";
+import { foldName, loadStream, type Reader, readState, type SnapshotText } from "./reading.ts";
 
 const MIN_REPLAY_BYTES = 64 * 1024;
 
@@ -43,21 +44,21 @@ export class SnapshotKeeper<State> {
   }
 
   /** Never throws: the events are durable, and only the shortcut to their fold would be missing. */
-  async saveIfWorthwhile(state: State, head: Head): Promise<void> {
+  async saveIfWorthwhile(state: State, head: Head, link: string): Promise<void> {
     try {
-      await this.save(state, head);
+      await this.save(state, head, link);
     } catch (error) {
       this.measureAt = Math.max(this.measureAt, 2 * this.replayedBytes);
       this.context.warn(error);
     }
   }
 
-  private async save(state: State, { generation, seq }: Head): Promise<void> {
+  private async save(state: State, { generation, seq }: Head, link: string): Promise<void> {
     if (this.replayedBytes <= 2 * (this.kind.leastLength?.(state) ?? 0)) {
       this.measureAt = 2 * this.replayedBytes;
       return;
     }
-    const text = JSON.stringify(this.kind.encode(state));
+    const text = JSON.stringify({ link, state: this.kind.encode(state) } satisfies SnapshotText);
     this.measureAt = 2 * Math.max(this.replayedBytes, text.length);
     if (this.replayedBytes <= 2 * text.length) return;
     const { namespace, store, payloads } = this.context;
@@ -71,8 +72,8 @@ export class SnapshotKeeper<State> {
 }
 
 /**
- * Checks I10: every snapshot equals the fold of the events before it, and every event can be decoded, upcast
- * and folded. `store.check()` covers everything that needs no knowledge of events.
+ * Checks the hash chain (I2), and I10: every snapshot equals the fold of the events before it, and every
+ * event can be decoded, upcast and folded. `store.check()` covers all that needs no knowledge of events.
  */
 export async function checkStream<State>(
   reader: Reader,
@@ -81,6 +82,8 @@ export async function checkStream<State>(
 ): Promise<Problem[]> {
   const problems: Problem[] = [];
   const { namespace } = reader;
+  const { problem } = await walkChain(reader, stream);
+  if (problem !== null) problems.push({ invariant: "I2", where: stream, what: problem });
   const eventsOnly = withoutSnapshots(reader);
   try {
     await loadStream(eventsOnly, kind, stream);
@@ -94,7 +97,7 @@ export async function checkStream<State>(
     const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold, upTo: seq });
     if (!blob || blob.seq !== seq) continue;
     const folded = await loadStream(eventsOnly, kind, stream, seq);
-    const load = () => readState({ ...reader, verifies: true }, kind, stream, blob);
+    const load = () => readState({ ...reader, verifies: true }, kind, stream, blob).state;
     const what = difference(kind, load, folded.state);
     if (what !== null) problems.push({ invariant: "I10", where: `${stream} at ${seq}`, what });
   }

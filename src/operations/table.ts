@@ -17,6 +17,7 @@ import { storeOperations, superviseOperations } from "./store-operations.ts";
 import { taskOperations } from "./task-operations.ts";
 import { tenantOperations } from "./tenant-operations.ts";
 import { trustOperations } from "./trust-operations.ts";
+import { verifyOperations } from "./verify-operations.ts";
 
 const ROWS = [
   ...storeOperations,
@@ -36,6 +37,7 @@ const ROWS = [
   ...tenantOperations,
   ...schemaOperations,
   ...trustOperations,
+  ...verifyOperations,
 ];
 
 type Row = (typeof ROWS)[number];

@@ -101,6 +101,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["check"],
   ["backup", "copy.db"],
   ["restore"],
+  ["verify"],
   ["export", "all.jsonl"],
   ["import", "all.jsonl", "--store", "other.db"],
   ["goal", "import", "old.md", "old", "--store", "other.db"],

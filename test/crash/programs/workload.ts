@@ -1,7 +1,7 @@
 // The same acts every time, so that the n-th system call of one run is the n-th of the next. Arguments: the
 // store's file, the file for acknowledgements.
 
-import { Journal, Lease, type Log, payloadSum } from "../../../src/journal/index.ts";
+import { Journal, Lease, type Log, linkIn, payloadSum } from "../../../src/journal/index.ts";
 import type { Guard, Head } from "../../../src/store.ts";
 import { openSqlite } from "../../../src/stores/sqlite/index.ts";
 import { acknowledgedWrite, acknowledgeTo } from "../acknowledgements.ts";
@@ -63,12 +63,14 @@ const hash = await journal.putArtifact(new Uint8Array(9_000).fill(7));
 say({ of: "artifact", hash });
 await append(alone, "with artifact", notes("with artifact", 1, 1, { artifact: hash }));
 const place = { namespace: journal.namespace, stream: "tally/alone", seq: 4 };
+const { writes } = await store.read({ ...place, after: 3 });
+const link = linkIn(writes.at(-1)?.batch ?? "");
 await store.put({
   of: "snapshot",
   ...place,
   generation: 1,
   fold: "tally@1",
-  ...journal.payloads.encodeSnapshot(JSON.stringify(alone.state), place),
+  ...journal.payloads.encodeSnapshot(JSON.stringify({ link, state: alone.state }), place),
 });
 
 // Erasing copies the WAL into the file and cuts it: a checkpoint in the middle of the work.
