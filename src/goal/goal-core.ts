@@ -11,7 +11,7 @@
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, Entry, GoalOperation, GoalState, Task } from "../model/goal/index.ts";
-import { bySchema, checkRole, taskOf } from "../model/goal/index.ts";
+import { bySchema, checkRole, mayDo, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { hashFile } from "./file-check.ts";
@@ -28,6 +28,8 @@ import {
 export type Attributed<Input> = Input & { readonly by?: Actor };
 
 type Decide<Result> = (state: GoalState, by: Actor) => Act<Result>;
+
+export const DEFAULT_BY: Actor = { name: "program", role: "orchestrator" };
 
 export interface GoalParts {
   readonly journal: Journal;
@@ -110,8 +112,12 @@ export class GoalCore {
     return hashFile(this.rootFor(), path);
   }
 
-  identity(given: Actor | undefined): Actor {
-    const parsed = bySchema.safeParse(given ?? this.by);
+  /** A program that names no actor plans as an orchestrator, and works on tasks as a worker. */
+  identity(given: Actor | undefined, operation?: GoalOperation): Actor {
+    const { role } = DEFAULT_BY;
+    const isWork = operation !== undefined && !mayDo(role, operation) && mayDo("worker", operation);
+    const own = isWork && this.by === DEFAULT_BY ? ({ ...DEFAULT_BY, role: "worker" } as const) : this.by;
+    const parsed = bySchema.safeParse(given ?? own);
     if (parsed.success) return parsed.data;
     const issue = parsed.error.issues[0];
     const where = formatPath(issue?.path ?? []);
@@ -128,7 +134,7 @@ export class GoalCore {
     as: Actor | undefined,
     decide: Decide<Result>,
   ): Promise<Result> {
-    const by = this.identity(as);
+    const by = this.identity(as, operation);
     await this.guard?.before(by);
     const result = await this.commit(by, (state) => {
       this.guard?.check(state, by);

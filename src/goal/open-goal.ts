@@ -12,7 +12,7 @@ import { checkId } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import { stamped } from "./act.ts";
 import { Goal } from "./goal.ts";
-import { goalNotFound } from "./goal-core.ts";
+import { DEFAULT_BY, goalNotFound } from "./goal-core.ts";
 import { type MergeReport, mergeEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 
@@ -24,15 +24,16 @@ import { create, type NewGoal } from "./planning-acts.ts";
  * const goal = await holdfast.goal("checkout", { statement: "Ship the new checkout", phases });
  */
 export interface OpenGoalOptions extends Partial<NewGoal> {
-  /** The actor of operations that pass no `by`; by default `{ name: "program", role: "orchestrator" }`. */
+  /**
+   * The actor of operations that pass no `by`. By default `{ name: "program", role: "orchestrator" }`, which
+   * claims and submits tasks as a worker.
+   */
   readonly by?: Actor;
   /** The folder that recorded paths are relative to. */
   readonly root?: string;
   /** `use`: open the goal although it is older than its time to live. */
   readonly stale?: "use";
 }
-
-const DEFAULT_BY: Actor = { name: "program", role: "orchestrator" };
 
 export async function openGoal(journal: Journal, id: string, options: OpenGoalOptions = {}): Promise<Goal> {
   checkId(id, "goal id");

@@ -141,7 +141,7 @@ export class TaskClaims {
   /** Puts back other tasks whose holders are gone on the way, so that a small setup needs no supervisor. */
   async claim(id: string, options: Attributed<ClaimOptions>): Promise<Claim> {
     const { core } = this;
-    const by = core.identity(options.by);
+    const by = core.identity(options.by, "claim");
     const { session = null, detached, waitMs, signal } = options;
     await core.log.refresh();
     checkRole(by, "claim", core.state.verification);

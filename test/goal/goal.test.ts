@@ -69,6 +69,16 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       });
     });
 
+    test("a program that names no actor can plan, claim and submit", async () => {
+      const plain = await openGoal(bench.journal, "plain", { statement: "Try it" });
+      const task = await plain.addTask({ title: "first" });
+      await (await plain.claim(task.id)).submit({ summary: "done" });
+      expect(plain.task(task.id)).toMatchObject({
+        status: "submitted",
+        submission: { by: { role: "worker" } },
+      });
+    });
+
     test("stale state must be requested explicitly, and reports its age", async () => {
       bench.passMs(72 * 3_600_000);
       await bench.goal();
