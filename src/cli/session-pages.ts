@@ -112,6 +112,9 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
     before === null ? "" : paint.red(`- step ${before}`),
     after === null ? "" : paint.green(`+ step ${after}`),
   ]);
+  const { before: oldSystem, after: newSystem } = diff.system;
+  const system = (mark: string, text: string | null): string =>
+    text === null || oldSystem === newSystem ? "" : truncate(`${mark} system: ${text}`, width);
   const units = new Set([...Object.keys(diff.spent.before), ...Object.keys(diff.spent.after)]);
   const spent = [...units].map((unit) => {
     const after = diff.spent.after[unit] ?? 0;
@@ -119,6 +122,8 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   });
   return linesOf([
     paint.bold(`${diff.session} ${diff.before} → ${diff.after}`),
+    paint.red(system("-", oldSystem)),
+    paint.green(system("+", newSystem)),
     ...diff.removed.map((each) => paint.red(line("-", each))),
     ...diff.changed.flatMap(({ before, after }) => [
       paint.red(line("-", before)),

@@ -211,12 +211,13 @@ export const sessionOperations = [
       return { session: id, versions: rows };
     },
   }),
-  query("session diff", "Compare two versions: messages, plan, spending", {
+  query("session diff", "Compare two versions: system prompt, messages, plan, spending", {
     input: z.strictObject({ session, before: z.int(), after: z.int() }),
     result: z.strictObject({
       session: text,
       before: z.int(),
       after: z.int(),
+      system: z.strictObject({ before: text.nullable(), after: text.nullable() }),
       added: z.array(message),
       removed: z.array(message),
       changed: z.array(z.strictObject({ before: message, after: message })),
@@ -236,6 +237,7 @@ export const sessionOperations = [
         session: id,
         before,
         after,
+        system: diff.system,
         added: diff.messages.added.map(toText),
         removed: diff.messages.removed.map(toText),
         changed: diff.messages.changed.map((it) => ({ before: toText(it.before), after: toText(it.after) })),

@@ -236,6 +236,7 @@ const FORMATTERS: Formatters = {
     "replaced",
     why ?? `the transcript, ${segments.length} segments`,
   ],
+  "system.set": ({ text: system }) => ["system", system ?? "none"],
   "plan.set": ({ plan }) => ["plan", plan === null ? "cleared" : `${plan.steps.length} steps`],
   "budget.limited": ({ limits, by }) => ["limit", `${amountsText(limits)}${by ? ` by ${by}` : ""}`],
   "budget.reserved": ({ amounts }) => ["reserved", amountsText(amounts)],

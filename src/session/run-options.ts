@@ -30,8 +30,9 @@ export interface RunOptions {
   readonly prompt?: PromptInput;
   /**
    * Limits over the session's whole life: `{ usd: 5, perCall: { usd: 0.2 } }`. `perCall` is reserved before
-   * each model call. `run` only raises limits; `session.limit` also lowers them. A run whose model does not
-   * report a limited unit fails after its first answer (`BUDGET_UNIT_UNKNOWN`).
+   * each model call; without it, the cost of the largest call so far is. `run` only raises limits;
+   * `session.limit` also lowers them. A run whose model does not report a limited unit fails after its first
+   * answer (`BUDGET_UNIT_UNKNOWN`).
    */
   readonly budget?: Amounts & { readonly perCall?: Amounts };
   /** When the run makes checkpoints: `"turn"` (default), `"call"`, `{ turns: 5 }` or `{ seconds: 60 }`. */

@@ -303,7 +303,7 @@ class Run {
     if (Object.keys(this.session.state.budget.limit).length === 0) return null;
     const id = this.session.journal.newId();
     const verdict = await this.session.write((state) => {
-      const amounts = { ...this.options.budget?.perCall, turns: 1 };
+      const amounts = { ...limitedOnly(state), ...this.options.budget?.perCall, turns: 1 };
       const over = exceededLimit(state.budget, amounts) ?? reachedLimit(state.budget);
       if (over) return { events: [], result: "exceeded" as const };
       return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: id };
@@ -348,6 +348,8 @@ class Run {
     const { prompt } = this.options;
     await session.writeEvents((state) => {
       const events: Draft[] = [withUniqueCallIds(drafted, state)];
+      const { system = null } = this.options;
+      if (system !== state.system) events.push({ type: "system.set", data: { text: system } });
       if (final) events.push(...moveAfterAnswer(state, this.lastSent));
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });
@@ -420,6 +422,12 @@ function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): W
     return { callId, tool, person, why, blockedBy };
   });
   return [...own, ...elsewhere];
+}
+
+/** Without `perCall`, the next model call is expected to cost as much as the largest so far. */
+function limitedOnly({ budget, largestCall }: SessionState): Amounts {
+  const limited = Object.entries(largestCall).filter(([unit]) => Object.hasOwn(budget.limit, unit));
+  return Object.fromEntries(limited);
 }
 
 interface RepeatedCalls {

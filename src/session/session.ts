@@ -226,6 +226,7 @@ export class Session {
    */
   async save(content: {
     readonly messages: readonly unknown[];
+    readonly system?: string | null;
     readonly plan?: Plan | null;
     readonly spent?: Amounts;
     readonly label?: string;
@@ -239,6 +240,9 @@ export class Session {
         events.push(...change.messages.map((message) => ({ type: "message", data: { message } })));
       else if (change.kind === "replaced")
         events.push({ type: "transcript.replaced", data: { segments: change.segments } });
+      const { system } = content;
+      if (system !== undefined && system !== state.system)
+        events.push({ type: "system.set", data: { text: system } });
       if (content.plan !== undefined) events.push({ type: "plan.set", data: { plan: content.plan } });
       const amounts = amountsSince(state.budget.spent, content.spent ?? {});
       if (Object.keys(amounts).length > 0) events.push({ type: "budget.spent", data: { amounts } });

@@ -29,6 +29,8 @@ export interface SessionVersion {
   readonly version: number;
   readonly createdAt: Date;
   readonly label: string | null;
+  /** The system prompt of its last answer. */
+  readonly system: string | null;
   readonly messages: readonly Message[];
   readonly plan: Plan | null;
   readonly budget: Budget;
@@ -50,9 +52,9 @@ export async function versionOf(journal: Journal, id: string, version: number): 
   const state = await stateAt(journal, id, version);
   const checkpoint = state.checkpoints.get(version);
   if (!checkpoint) throw noVersion(id, version);
-  const { messages, plan, budget } = state;
+  const { system, messages, plan, budget } = state;
   const { label, at } = checkpoint;
-  return { session: id, version, createdAt: new Date(at), label, messages, plan, budget };
+  return { session: id, version, createdAt: new Date(at), label, system, messages, plan, budget };
 }
 
 export async function diffVersions(

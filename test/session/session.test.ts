@@ -217,6 +217,42 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(resumed.budget).toMatchObject({ spent: { usd: 0.6 }, reserved: {} });
     });
 
+    test("without perCall, the largest call so far is reserved: the session stops before it overspends", async () => {
+      const look = counting(world, "look", { effect: "read" });
+      const turn = (id: number, usd: number) => async () => ({
+        message: { blocks: [callBlock(`c${id}`, "look", { id })] },
+        usage: { usd },
+      });
+      const turns = [turn(1, 0.2), turn(2, 0.4), turn(3, 0.3), turn(4, 0.3)];
+      let asked = 0;
+      const model: Model = () => (turns[asked++] ?? turn(asked, 0.3))();
+      const session = await bench.first.session();
+      const result = await session.run({ model, tools: [look], prompt: "go", budget: { usd: 1 } });
+      expect(result).toMatchObject({ status: "paused", reason: "budget", spent: { usd: 0.9 } });
+      const resumed = await (await bench.afterCrash()).session();
+      expect(await resumed.run({ model, tools: [look], budget: { usd: 1 } })).toMatchObject({
+        reason: "budget",
+      });
+      expect(asked).toBe(3);
+    });
+
+    test("the system prompt is part of version 1 and of each version that it changed in", async () => {
+      const session = await bench.first.session();
+      await session.run({ model: script("a"), prompt: "one", system: "You are brief." });
+      await session.run({ model: script("b"), prompt: "two", system: "You are brief." });
+      await session.run({ model: script("c"), prompt: "three", system: "You are kind." });
+      const resumed = await (await bench.afterCrash()).session();
+      await resumed.run({ model: script("d"), prompt: "four" });
+      const systems = await Promise.all(
+        [1, 2, 3, 4].map(async (version) => (await resumed.at(version)).system),
+      );
+      expect(systems).toEqual(["You are brief.", "You are brief.", "You are kind.", null]);
+      expect((await resumed.diff(1, 3)).system).toEqual({ before: "You are brief.", after: "You are kind." });
+      expect((await resumed.diff(1, 2)).system.after).toBe("You are brief.");
+      await resumed.save({ messages: [], system: "saved" });
+      expect((await resumed.at(5)).system).toBe("saved");
+    });
+
     test("loops are detected from the log, also across restarts", async () => {
       const loop = { warnAt: 3, stopAt: 6 };
       const look = counting(world, "look", { effect: "read" });

@@ -47,6 +47,17 @@ export function addAmounts(left: Amounts, right: Amounts): Amounts {
   return sum;
 }
 
+/** The most that one model call has cost, in each unit. Only a model call spends exactly one turn. */
+export function largestOf(largest: Amounts, spent: Amounts): Amounts {
+  if (spent.turns !== 1) return largest;
+  const most: { [Unit in BudgetUnit]?: number } = { ...largest };
+  for (const unit of BUDGET_UNITS) {
+    const amount = spent[unit];
+    if (amount !== undefined) most[unit] = Math.max(amount, largest[unit] ?? 0);
+  }
+  return most;
+}
+
 /** The amounts that lead from the recorded total to `total`. A unit whose total did not grow is left out. */
 export function amountsSince(recorded: Amounts, total: Amounts): Amounts {
   const grown: { [Unit in BudgetUnit]?: number } = {};

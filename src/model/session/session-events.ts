@@ -8,7 +8,7 @@ import { JsonText } from "../json-text.ts";
 import type { DataOf, Draft, EventSchema, EventSpec, Place } from "../stream/index.ts";
 import { checkedDraft, event, lazySchema } from "../stream/index.ts";
 import { isoTime } from "../time.ts";
-import { amountsSchema, changeBudget } from "./budget.ts";
+import { amountsSchema, changeBudget, isChildReservation, largestOf } from "./budget.ts";
 import type { Call, CallResult, CompletedData, IssuedData } from "./call.ts";
 import {
   approvedSchema,
@@ -214,6 +214,13 @@ export const sessionEvents = {
       forgetFinished(state);
     },
   ),
+  "system.set": on(
+    1,
+    lazySchema(() => z.strictObject({ text: z.string().nullable() })),
+    (state, { text: system }) => {
+      state.system = system;
+    },
+  ),
   "plan.set": on(
     1,
     lazySchema(() => z.strictObject({ plan: planSchema.nullable() })),
@@ -240,6 +247,7 @@ export const sessionEvents = {
     lazySchema(() => z.strictObject({ id: text, spent: amountsSchema, lost: z.boolean().optional() })),
     (state, { id, spent }) => {
       state.budget = changeBudget(state.budget, { act: "settle", id, spent });
+      if (!isChildReservation(id)) state.largestCall = largestOf(state.largestCall, spent);
     },
   ),
   "budget.spent": on(
@@ -247,6 +255,7 @@ export const sessionEvents = {
     lazySchema(() => z.strictObject({ amounts: amountsSchema })),
     (state, { amounts }) => {
       state.budget = changeBudget(state.budget, { act: "spend", amounts });
+      state.largestCall = largestOf(state.largestCall, amounts);
     },
   ),
   checkpoint: on(1, checkpointMade, (state, { version, label }, { seq, at }) => {

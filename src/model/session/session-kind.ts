@@ -20,7 +20,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 7,
+  foldVersion: 8,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,

@@ -1,7 +1,7 @@
 /** The state of a session, its form in a snapshot, and the set of ids that it remembers. */
 
 import type { Json } from "../json.ts";
-import { type Budget, NO_BUDGET } from "./budget.ts";
+import { type Amounts, type Budget, NO_BUDGET } from "./budget.ts";
 import { type Call, isOpen } from "./call.ts";
 import type { Block, JsonObject, Message } from "./message.ts";
 
@@ -83,8 +83,12 @@ export interface SessionState {
   callSlots: IdSet;
   /** Ids of assistant messages whose calls do not all have results yet, oldest first. */
   unfinished: Set<string>;
+  /** The system prompt under which the model last answered. */
+  system: string | null;
   plan: Plan | null;
   budget: Budget;
+  /** The most that one model call has cost so far, in each unit. */
+  largestCall: Amounts;
   /** The latest version number. Numbers are not reused. */
   version: number;
   checkpoints: Map<number, Checkpoint>;
@@ -130,8 +134,10 @@ export function emptySession(): SessionState {
     messageIds: new IdSet(),
     callSlots: new IdSet(),
     unfinished: new Set(),
+    system: null,
     plan: null,
     budget: NO_BUDGET,
+    largestCall: {},
     version: 0,
     checkpoints: new Map(),
     calls: new Map(),

@@ -97,6 +97,7 @@ export interface SessionDiff {
     readonly changed: readonly { readonly before: Message; readonly after: Message }[];
     readonly same: number;
   };
+  readonly system: { readonly before: string | null; readonly after: string | null };
   readonly plan: {
     readonly before: Plan | null;
     readonly after: Plan | null;
@@ -111,6 +112,7 @@ export interface SessionDiff {
 export function diffSessions(before: SessionState, after: SessionState): SessionDiff {
   return {
     messages: diffMessages(before.messages, after.messages),
+    system: { before: before.system, after: after.system },
     plan: { before: before.plan, after: after.plan, steps: diffSteps(before.plan, after.plan) },
     budget: {
       spent: { before: before.budget.spent, after: after.budget.spent },

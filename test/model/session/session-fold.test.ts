@@ -67,6 +67,7 @@ const MAKINGS: Readonly<Record<keyof typeof sessionKind.events, Making>> = {
     const change = compareTranscripts(state.messages, edited(state.messages, edit, newId));
     return change.kind === "replaced" ? { segments: change.segments } : null;
   },
+  "system.set": (_, { text }) => ({ text }),
   "plan.set": (_, { text, number }) => ({
     plan:
       number === 0
