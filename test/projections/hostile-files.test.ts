@@ -285,7 +285,7 @@ describe("importing what should not be imported", () => {
     ["YAML that expands without end", `position:\n  phase: 1\n${bomb(12)}`, /cannot be imported/],
     ["nested without end", `position: ${"[".repeat(10_000)}`, /nested deeper|cannot be read|says nothing/],
     ["bytes", Buffer.from([0xff, 0xfe, 0x00]), /it is not UTF-8 text/],
-    ["2 MB", `title: ${"x".repeat(2_000_000)}`, /the limit is 262144/],
+    ["2 MB", `title: ${"x".repeat(2_000_000)}`, /the limit is 1048576/],
   ];
 
   test.each(BAD)("%s is refused with its reason, and no goal is made", async (_what, text, message) => {
