@@ -88,6 +88,7 @@ export type {
   CloseOptions,
   DirectCall,
   DirectOutcome,
+  EraseReport,
   ForkReport,
   MessageInput,
   Model,

@@ -322,8 +322,9 @@ export interface Blob extends Head {
 export type RemoveRequest =
   /**
    * Removes the whole stream with its items, snapshots and references, and leaves a tombstone. Its keys stay
-   * claimed, because "once, ever" outlives the record. `erase` also overwrites the bytes on the medium, as
-   * far as possible.
+   * claimed, because "once, ever" outlives the record. `erase` also removes the artifacts that only this
+   * stream refers to, and overwrites the bytes on the medium, as far as possible. An artifact that was put
+   * after the stream's last write stays: another writer is about to refer to it.
    */
   | {
       readonly of: "stream";

@@ -386,3 +386,12 @@ export function restorePage(found: Restored, screen: Screen): string {
       : `nothing was changed. Put the newer store back, or accept this copy: ${command}`,
   ]);
 }
+
+export function erasePage({ dryRun, erased, spared }: ResultOf<"session erase">): string {
+  const word = dryRun ? "would be erased" : "erased";
+  return linesOf([
+    ...erased.map((id) => `${id} ${word}`),
+    ...spared.map(({ id, why }) => `! ${id} not erased: ${why}`),
+    erased.length + spared.length === 0 ? "no session matches" : "",
+  ]);
+}

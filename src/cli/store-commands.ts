@@ -1,6 +1,15 @@
 /** Commands on sessions, calls and the store. */
 
-import { type Command, command, duration, goalOption, json, type Options, wholeNumber } from "./command.ts";
+import {
+  type Command,
+  command,
+  duration,
+  goalOption,
+  json,
+  list,
+  type Options,
+  wholeNumber,
+} from "./command.ts";
 import { Misuse } from "./failure.ts";
 import * as history from "./history-pages.ts";
 import { commandToPaste, EXIT, linesOf } from "./screen.ts";
@@ -28,6 +37,21 @@ export const storeCommands: readonly Command[] = [
       return { status, goal, text, tool, metadata, cursor, limit: wholeNumber("--limit", limit) };
     },
     page: page.sessionListPage,
+  }),
+  command("session erase", "erase sessions for privacy: events, artifacts, forks", {
+    args: [["[session]", "its whole id"]],
+    options: [
+      ["--metadata <name=value...>", "all sessions with these values: user=42"],
+      ["--dry-run", "only show what would be erased"],
+      ["--yes", "do not ask"],
+    ],
+    ask: (options) => confirmed(options, "erase", "The sessions are erased for good"),
+    input: ([session], options) => {
+      if (!options["yes"] && !options["dryRun"]) throw needsYes("session erase erases sessions for good");
+      return { session, metadata: metadataOf(options["metadata"]), dryRun: options["dryRun"] };
+    },
+    page: page.erasePage,
+    found: ({ spared }) => spared.length > 0,
   }),
   command("session show", "show one session", {
     args: [SESSION],
@@ -183,13 +207,10 @@ export const storeCommands: readonly Command[] = [
       ["--dry-run", "only show what would be removed"],
       ["--yes", "do not ask"],
     ],
-    ask: askBeforePruning,
+    ask: (options) => confirmed(options, "prune", "Matching sessions are removed for good"),
     adjust: ({ yes, ...fields }) => {
       if (yes || fields["dryRun"]) return fields;
-      throw new Misuse(
-        "prune removes sessions for good: without a terminal it needs --yes",
-        "Run it with --dry-run first, then with --yes.",
-      );
+      throw needsYes("prune removes sessions for good");
     },
     page: page.prunePage,
   }),
@@ -356,10 +377,31 @@ function moveInput(
   return { from, to, undo: undo === true ? true : undefined };
 }
 
-async function askBeforePruning(options: Options): Promise<Options> {
+/** Asks on a terminal, unless the command changes nothing or was confirmed by `--yes`. */
+async function confirmed(options: Options, word: string, what: string): Promise<Options> {
   if (options["yes"] || options["dryRun"]) return options;
   const { confirm } = await import("@clack/prompts");
-  const message = "Matching sessions are removed for good (--dry-run lists them). Continue?";
+  const message = `${what} (--dry-run lists them). Continue?`;
   if ((await confirm({ message, initialValue: false })) === true) return { ...options, yes: true };
-  throw new Misuse("prune was cancelled", "Nothing was changed.", EXIT.interrupted);
+  throw new Misuse(`${word} was cancelled`, "Nothing was changed.", EXIT.interrupted);
+}
+
+function needsYes(what: string): Misuse {
+  return new Misuse(
+    `${what}: without a terminal it needs --yes`,
+    "Run it with --dry-run first, then with --yes.",
+  );
+}
+
+/** Parses `user=42`. A value may hold further equals signs. */
+function metadataOf(typed: Options[string]): Record<string, string> | undefined {
+  const pairs = list(typed);
+  if (pairs === undefined) return undefined;
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf("=");
+      if (at > 0) return [pair.slice(0, at), pair.slice(at + 1)];
+      throw new Misuse(`--metadata: ${pair} has no value`, "For example: --metadata user=42");
+    }),
+  );
 }

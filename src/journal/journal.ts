@@ -49,6 +49,7 @@ export class Journal implements LogContext {
   readonly steady: () => number;
   readonly warn: (error: unknown) => void;
   private readonly options: JournalOptions;
+  private readonly unreferenced = new RecentBytes();
 
   constructor(options: JournalOptions) {
     this.options = options;
@@ -164,7 +165,21 @@ export class Journal implements LogContext {
     const own = new Uint8Array(bytes);
     const hash = sha256(own);
     await this.store.put({ of: "artifact", namespace: this.namespace, hash, bytes: own, at: this.now() });
+    this.unreferenced.add(hash, own);
     return hash;
+  }
+
+  /** Puts an artifact again that an erase has removed before the append that refers to it. */
+  async putAgain(hash: string): Promise<boolean> {
+    // Dropped, so that an append that stays refused is not tried for ever.
+    const bytes = this.unreferenced.drop(hash)?.bytes;
+    if (!bytes) return false;
+    await this.store.put({ of: "artifact", namespace: this.namespace, hash, bytes, at: this.now() });
+    return true;
+  }
+
+  noteReferences(hashes: readonly string[]): void {
+    for (const hash of hashes) this.unreferenced.referred(hash);
   }
 
   /** The bytes of an artifact, verified against their hash. */
@@ -204,6 +219,36 @@ export class Journal implements LogContext {
   /** Calls `changed` after a write to the stream, or to any (null). Returns a function that stops it. */
   watch(stream: string | null, changed: () => void): () => void {
     return this.store.watch({ namespace: this.namespace, ...(stream === null ? {} : { stream }) }, changed);
+  }
+}
+
+const MAX_RECENT_BYTES = 16 << 20;
+
+/** Bytes that were put more often than referred to; the oldest go first, the latest always stay. */
+class RecentBytes {
+  private readonly known = new Map<string, { readonly bytes: Uint8Array; readonly puts: number }>();
+  private total = 0;
+
+  add(hash: string, bytes: Uint8Array): void {
+    const puts = (this.drop(hash)?.puts ?? 0) + 1;
+    this.known.set(hash, { bytes, puts });
+    this.total += bytes.length;
+    for (const [oldest] of this.known) {
+      if (this.total <= MAX_RECENT_BYTES || oldest === hash) return;
+      this.drop(oldest);
+    }
+  }
+
+  referred(hash: string): void {
+    const known = this.known.get(hash);
+    if (known && known.puts > 1) this.known.set(hash, { ...known, puts: known.puts - 1 });
+    else this.drop(hash);
+  }
+
+  drop(hash: string): { readonly bytes: Uint8Array; readonly puts: number } | undefined {
+    const known = this.known.get(hash);
+    if (known && this.known.delete(hash)) this.total -= known.bytes.length;
+    return known;
   }
 }
 

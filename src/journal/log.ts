@@ -54,6 +54,10 @@ const MAX_RESENDS = 2;
 
 export interface LogContext extends SnapshotContext {
   now(): number;
+  /** Puts an artifact again. False if its bytes are not known here. */
+  putAgain(hash: string): Promise<boolean>;
+  /** Called once an append refers to these artifacts: nothing else has to keep their bytes. */
+  noteReferences(hashes: readonly string[]): void;
 }
 
 /**
@@ -184,7 +188,7 @@ export class Log<State> {
     try {
       const sent = this.send(decide, guard);
       const { answer } = sent;
-      if (answer instanceof Promise || answer.outcome === "conflict") {
+      if (answer instanceof Promise || answer.outcome === "conflict" || answer.outcome === "missing") {
         this.isStarting = false;
         return this.enqueue(() => this.commitInTurn(decide, guard, sent));
       }
@@ -238,6 +242,8 @@ export class Log<State> {
       } catch (error) {
         answer = await this.resend(inFlight.batch as Batch, error);
       }
+      // The erase of another session removed it since it was put.
+      if (answer.outcome === "missing" && (await this.context.putAgain(answer.artifact))) continue;
       if (answer.outcome !== "conflict") {
         const outcome = this.accept(inFlight, answer);
         if (this.isSnapshotDue(outcome, inFlight)) await this.saveSnapshot();
@@ -331,6 +337,8 @@ export class Log<State> {
   ): CommitOutcome<Result> {
     if (answer.outcome !== "ok") return answer;
     const appended = batch !== undefined;
+    const referred = batch?.writes[0]?.artifacts;
+    if (referred) this.context.noteReferences(referred);
     if (appended) this.fold(events, bytes, batch.id);
     return { outcome: "ok", result: decision.result, head: this.currentHead, appended };
   }

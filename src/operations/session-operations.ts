@@ -84,15 +84,18 @@ const MAX_SEARCHED = 5_000;
 async function findSessions(holdfast: Holdfast, wanted: Wanted, limit: number, cursor: string | undefined) {
   const { status, goal, ...rest } = wanted;
   const isActive = isActiveWord(status);
-  const filter = definedFields({ status: isActive ? ("active" as const) : status, goal });
-  const isPlain = !isActive && Object.values(rest).every((each) => each === undefined);
+  const metadata = indexedMetadata(rest.metadata);
+  const filter = definedFields({ status: isActive ? ("active" as const) : status, goal, metadata });
+  const unlisted = { ...rest, metadata: metadata ? undefined : rest.metadata };
+  const isPlain = !isActive && Object.values(unlisted).every((each) => each === undefined);
   const found: Found[] = [];
   let from = definedFields({ cursor });
   for (let searched = 0; ; ) {
     const atOnce = Math.min(ROWS_AT_ONCE, limit - found.length);
     const page = await holdfast.sessions.list({ ...filter, ...from, limit: atOnce });
     const rows = await withHolders(holdfast, page.sessions);
-    for (const row of rows) if (isPlain || (await fits(holdfast, row, wanted))) found.push(row);
+    for (const row of rows)
+      if (isPlain || (await fits(holdfast, row, { status, ...unlisted }))) found.push(row);
     searched += rows.length;
     const isEnough = found.length >= limit || searched >= MAX_SEARCHED;
     if (page.cursor === null || isEnough) return { sessions: found, cursor: page.cursor };
@@ -111,8 +114,20 @@ async function fits(holdfast: Holdfast, found: Found, wanted: Wanted): Promise<b
   const { journal } = holdfast;
   if (tool !== undefined && !(await hasTool(journal, summary.id, tool))) return false;
   if (metadata === undefined) return true;
-  const { state } = await journal.load(sessionKind, summary.id);
-  return hasMetadata(state.metadata, metadata);
+  try {
+    const { state } = await journal.load(sessionKind, summary.id);
+    return hasMetadata(state.metadata, metadata);
+  } catch (error) {
+    // The metadata of a session that cannot be decoded is unknown.
+    if (isUndecodable(error)) return false;
+    throw error;
+  }
+}
+
+/** `customer=4711` has an index. A name alone has none, nor has a value that is a list or an object. */
+function indexedMetadata(asked: string | undefined): Record<string, string> | undefined {
+  const [, name, value] = /^([^=]+)=(?![[{])(.*)$/s.exec(asked ?? "") ?? [];
+  return name === undefined || value === undefined ? undefined : { [name]: value };
 }
 
 async function hasTool(journal: Holdfast["journal"], id: string, tool: string): Promise<boolean> {
@@ -146,6 +161,11 @@ export async function withVersionHint<Result>(id: string, asked: Promise<Result>
     });
   });
 }
+
+/** Values that a session must have, such as `{ user: "42" }`. */
+const metadata = z
+  .record(text, z.union([text, z.number(), z.boolean()]))
+  .refine((value) => Object.keys(value).length > 0, "has no value");
 
 const message = z.strictObject({ id: text, role: text, text });
 const laterEffect = z.strictObject({ callId: text, tool: text, status: text });
@@ -303,6 +323,31 @@ export const sessionOperations = [
       const { holdfast, id } = await findSession(context, typed);
       await holdfast.sessions.cancel(id, { by, why });
       return { session: id, status: (await holdfast.sessions.get(id)).status };
+    },
+  }),
+  mutation("session erase", "Erase sessions for privacy, with the artifacts that only they refer to", {
+    who: "person",
+    input: z.strictObject({
+      session: text.optional(),
+      metadata: metadata.optional(),
+      dryRun: z.boolean().optional(),
+    }),
+    result: z.strictObject({
+      dryRun: z.boolean(),
+      erased: z.array(text),
+      spared: z.array(z.strictObject({ id: text, why: text })),
+    }),
+    async run(context, { session: typed, metadata: values, dryRun = false }) {
+      if ((typed === undefined) === (values === undefined)) {
+        throw new HoldfastError("INPUT_INVALID", "session erase: name either a session or its metadata", {
+          hint: "For example: holdfast session erase order-17, or --metadata user=42",
+        });
+      }
+      const holdfast = await context.holdfast();
+      // The whole id: the start of one might be another person's.
+      const which = values === undefined ? (typed as string) : { metadata: values };
+      const { erased, spared } = await holdfast.sessions.erase(which, { dryRun });
+      return { dryRun, erased: [...erased], spared: [...spared] };
     },
   }),
 ];

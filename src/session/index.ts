@@ -20,6 +20,7 @@ export type {
 } from "./run-options.ts";
 export { Session, sessionCore } from "./session.ts";
 export { type CloseOptions, holderText, incarnationOf, type Resumed } from "./session-core.ts";
-export { type SessionDetail, type SessionSummary, Sessions } from "./sessions.ts";
+export type { EraseReport, SessionDetail, SessionSummary } from "./sessions.ts";
+export { Sessions } from "./sessions.ts";
 export { childId, type Spoken } from "./sub-agents.ts";
 export type { CadenceOption, ForkReport, SessionVersion } from "./versions.ts";

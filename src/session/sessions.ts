@@ -3,7 +3,7 @@
  * session meets these events as a conflict at its next write, rereads, and decides again.
  */
 
-import { commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
+import { allRows, commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamName } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
@@ -20,9 +20,9 @@ import type {
   SessionState,
   SessionStatus,
 } from "../model/session/index.ts";
-import { BUDGET_UNITS, SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
-import type { Draft } from "../model/stream/index.ts";
-import type { Holder } from "../store.ts";
+import { BUDGET_UNITS, metadataTag, SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
+import { type Draft, decodeCursor, pageOf } from "../model/stream/index.ts";
+import type { Holder, Page, StreamRow } from "../store.ts";
 import { mustBeAmounts } from "./budget.ts";
 import { isReferenced } from "./driven-by.ts";
 import { mustSayTheSame, promptRecord } from "./prompts.ts";
@@ -64,6 +64,49 @@ export interface SessionDetail extends SessionSummary {
   readonly heldBy: Holder | null;
 }
 
+/** Values by which sessions are found: `{ user: "42" }`. */
+export type Metadata = Readonly<Record<string, string | number | boolean>>;
+
+/** The sessions that `erase` removed, and those that it could not. */
+export interface EraseReport {
+  readonly erased: readonly string[];
+  readonly spared: readonly { readonly id: string; readonly why: string }[];
+}
+
+interface SessionFilter {
+  readonly status?: SessionStatus;
+  readonly goal?: string;
+  readonly openCalls?: true;
+  readonly metadata?: Metadata;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+const PARALLEL_READS = 16;
+
+/** At least one: no condition would match every session. */
+function metadataTags(metadata: Metadata): string[] {
+  const tags = Object.entries(metadata).map(([name, value]) => {
+    const tag = metadataTag(name, value);
+    if (tag !== null) return tag;
+    throw new HoldfastError("INPUT_INVALID", `metadata: ${name} is not a text, a number or a boolean`, {
+      hint: "Only such values of a session's metadata are indexed.",
+    });
+  });
+  if (tags.length > 0) return tags;
+  throw new HoldfastError("INPUT_INVALID", "metadata: no value was given", {
+    hint: 'For example: { metadata: { user: "42" } }',
+  });
+}
+
+/** A page after the position in `cursor`, of rows that are sorted already. */
+function pageOfRows(rows: readonly StreamRow[], limit: number, cursor?: string): Page<StreamRow> {
+  const [at, name] = decodeCursor(cursor, [0, ""] as [number, string]) ?? [Number.POSITIVE_INFINITY, ""];
+  const rest = rows.filter((row) => row.updatedAt < at || (row.updatedAt === at && row.stream > name));
+  const same = (row: StreamRow): StreamRow => row;
+  return pageOf(rest, limit, same, ({ updatedAt, stream }) => [updatedAt, stream]);
+}
+
 function mustSpeak(what: string, spoken: Spoken): void {
   checkOptions(what, spoken ?? {}, { by: "text", why: "text" });
   checkOption(`${what}: by`, spoken?.by, "text");
@@ -72,6 +115,7 @@ function mustSpeak(what: string, spoken: Spoken): void {
 const LIST_OPTIONS = {
   status: SESSION_STATUSES,
   goal: "text",
+  metadata: "object",
   openCalls: "flag",
   limit: "number",
   cursor: "text",
@@ -105,13 +149,20 @@ export class Sessions {
     this.retention = { isNeeded: (id) => isReferenced(journal, id), companions };
   }
 
-  /** Lists sessions, latest change first: `list({ goal: "checkout" })`. Pass `cursor` for more. */
-  async list(
-    filter: { status?: SessionStatus; goal?: string; openCalls?: true; limit?: number; cursor?: string } = {},
-  ): Promise<{ sessions: SessionSummary[]; cursor: string | null }> {
+  /**
+   * Lists sessions, latest change first. Pass `cursor` for more. `metadata` finds texts, numbers and booleans
+   * by an index; all of them must match.
+   *
+   * @example
+   * await holdfast.sessions.list({ goal: "checkout", status: "active" });
+   * await holdfast.sessions.list({ metadata: { user: "42" } });
+   */
+  async list(filter: SessionFilter = {}): Promise<{ sessions: SessionSummary[]; cursor: string | null }> {
     checkOptions("sessions.list", filter, LIST_OPTIONS);
-    const { limit = 50, ...rest } = filter;
-    const page = await this.journal.list<"streams">({ of: "streams", kind: "session", limit, ...rest });
+    const { limit = 50, metadata, ...rest } = filter;
+    const page = metadata
+      ? pageOfRows(await this.rowsWith(metadata, rest), limit, rest.cursor)
+      : await this.journal.list<"streams">({ of: "streams", kind: "session", limit, ...rest });
     const now = this.journal.now();
     const sessions = page.rows.map(({ stream, createdAt, updatedAt, facets }) => ({
       id: streamId(stream),
@@ -124,6 +175,35 @@ export class Sessions {
       stale: facets.expiresAt !== null && facets.expiresAt < now,
     }));
     return { sessions, cursor: page.cursor };
+  }
+
+  /** The live sessions that have all of these values, latest change first. */
+  private async rowsWith(
+    metadata: Metadata,
+    { status, goal, openCalls }: Pick<SessionFilter, "status" | "goal" | "openCalls"> = {},
+  ): Promise<StreamRow[]> {
+    const lists = await Promise.all(
+      metadataTags(metadata).map((id) =>
+        allRows((from) =>
+          this.journal.list<"items">({ of: "items", kind: "metadata", id, limit: 1_000, ...from }),
+        ),
+      ),
+    );
+    const [first = new Set<string>(), ...others] = lists.map(
+      (items) => new Set(items.filter((item) => item.status === "current").map(({ stream }) => stream)),
+    );
+    const streams = [...first].filter((stream) => others.every((each) => each.has(stream)));
+    const rows: StreamRow[] = [];
+    for (let at = 0; at < streams.length; at += PARALLEL_READS) {
+      const some = streams.slice(at, at + PARALLEL_READS).map((stream) => this.journal.row(stream));
+      rows.push(...(await Promise.all(some)));
+    }
+    return rows
+      .filter(({ state }) => state === "live")
+      .filter(({ facets }) => status === undefined || (facets.status ?? "active") === status)
+      .filter(({ facets }) => goal === undefined || facets.goal === goal)
+      .filter(({ facets }) => openCalls === undefined || facets.openCalls > 0)
+      .sort((a, b) => b.updatedAt - a.updatedAt || (a.stream < b.stream ? -1 : 1));
   }
 
   /** Returns one session with everything in it, and its current owner. */
@@ -267,16 +347,52 @@ export class Sessions {
     return this.journal.prune({ kind: "session", ...rest, ...since, ...this.retention });
   }
 
-  /** Removes a session for privacy, with its forks and what integrations store; overwrites the bytes. */
-  async erase(id: string): Promise<void> {
-    const result = await this.journal.remove(streamName("session", id), { erase: true, ...this.retention });
-    if (result === "removed") return;
-    if (result === "gone") throw noSession(id, this.journal.store.address);
-    const isNeeded = result === "needed" ? "what it works for is not finished" : null;
-    const reason = result === "held" ? "a process holds it" : (isNeeded ?? "it has calls without an outcome");
-    throw new HoldfastError("STREAM_BUSY", `session ${id} cannot be erased: ${reason}`, {
+  /**
+   * Removes sessions for privacy, with their forks, what integrations store, and the artifacts that only they
+   * refer to; overwrites the bytes. By id it throws if that is not possible; by metadata it erases what it can
+   * and names the rest. The id stays in a tombstone, so use ids that name no person.
+   *
+   * @example
+   * await holdfast.sessions.erase("order-17");
+   * const { erased, spared } = await holdfast.sessions.erase({ metadata: { user: "42" } });
+   */
+  async erase(
+    which: string | { readonly metadata: Metadata },
+    options: { readonly dryRun?: boolean } = {},
+  ): Promise<EraseReport> {
+    checkOptions("sessions.erase", options, { dryRun: "flag" });
+    if (typeof which === "string") return this.eraseOne(which, options.dryRun ?? false);
+    checkOptions("sessions.erase", which, { metadata: "object" });
+    const rows = await this.rowsWith(which.metadata);
+    const ids = rows.map(({ stream }) => streamId(stream));
+    if (options.dryRun) return { erased: ids, spared: [] };
+    const report: { erased: string[]; spared: { id: string; why: string }[] } = { erased: [], spared: [] };
+    for (const id of ids) {
+      const why = await this.eraseUnlessBusy(id);
+      // Null and `gone` alike: a fork is erased with its parent.
+      if (why === null || why === "gone") report.erased.push(id);
+      else report.spared.push({ id, why });
+    }
+    return report;
+  }
+
+  private async eraseOne(id: string, isDryRun: boolean): Promise<EraseReport> {
+    const { state } = await this.journal.row(streamName("session", id));
+    const why = isDryRun ? (state === "live" ? null : "gone") : await this.eraseUnlessBusy(id);
+    if (why === null) return { erased: [id], spared: [] };
+    if (why === "gone") throw noSession(id, this.journal.store.address);
+    throw new HoldfastError("STREAM_BUSY", `session ${id} cannot be erased: ${why}`, {
       hint: "Cancel it or settle its calls, then erase it again.",
     });
+  }
+
+  /** Null if it was erased, else why not. */
+  private async eraseUnlessBusy(id: string): Promise<string | null> {
+    const result = await this.journal.remove(streamName("session", id), { erase: true, ...this.retention });
+    if (result === "removed") return null;
+    if (result === "gone") return "gone";
+    const isNeeded = result === "needed" ? "what it works for is not finished" : null;
+    return result === "held" ? "a process holds it" : (isNeeded ?? "it has calls without an outcome");
   }
 
   /** Appends without the lease; decides again on a conflict. `prepare` runs before the decision. */

@@ -94,6 +94,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["session", "effects", "second", "on", ...person],
   ["session", "retry", "second", "--why", "it was looked at"],
   ["session", "cancel", "second", ...person],
+  ["session", "erase", "second", "--dry-run"],
   ["prune", "--status", "cancelled", "--dry-run"],
   ["prune", "--status", "cancelled", "--yes"],
   ["supervise", "--once", "--retain", "30d"],

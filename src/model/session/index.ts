@@ -54,7 +54,13 @@ export {
   resultBlock,
   type SessionEvents,
 } from "./session-events.ts";
-export { failureKey, type SessionDraft, sessionKind, unprovenFailureKey } from "./session-kind.ts";
+export {
+  failureKey,
+  metadataTag,
+  type SessionDraft,
+  sessionKind,
+  unprovenFailureKey,
+} from "./session-kind.ts";
 export type {
   Checkpoint,
   Plan,

@@ -6,12 +6,14 @@
  * the same table of transitions. `test/model/session/session-facets.test.ts` compares the two.
  */
 
+import { sha256 } from "../digest.ts";
 import { minJsonLength } from "../json.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "../stream/index.ts";
 import { expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
 import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild } from "./budget.ts";
 import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
-import { type Block, type Message, messageArtifacts, minMessageLength } from "./message.ts";
+import type { Block, JsonObject, Message } from "./message.ts";
+import { messageArtifacts, minMessageLength } from "./message.ts";
 import { countsAsFailure, illegalCall, leavesDoubt } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
 import { decodeSession, emptySession, encodeSession, type SessionState } from "./session-state.ts";
@@ -118,7 +120,7 @@ class FacetPreview {
     }
     const change = budgetChange(draft);
     if (change) this.budget = changeBudget(this.budget, change);
-    if (draft.type.startsWith("session.")) this.applySession(draft);
+    if (draft.type.startsWith("session.")) this.applySession(draft, place);
     if (draft.type === "checkpoint.deleted") {
       // `endSeq`, because a fork from before this seq still has the checkpoint.
       const id = String(draft.data.version);
@@ -134,14 +136,14 @@ class FacetPreview {
     return { facets, items, claims, releases, artifacts };
   }
 
-  private applySession(draft: SessionDraft): void {
+  private applySession(draft: SessionDraft, place: Place): void {
     switch (draft.type) {
       case "session.opened":
         this.facets.status = "active";
-        this.applyDescription(draft.data);
+        this.applyDescription(draft.data, place);
         break;
       case "session.described":
-        this.applyDescription(draft.data);
+        this.applyDescription(draft.data, place);
         break;
       case "session.status":
         this.facets.status = draft.data.status;
@@ -151,18 +153,34 @@ class FacetPreview {
         const budget = budgetFacet(this.budget);
         this.facets = { status: "active", title, goal, budget, openCalls: 0 };
         this.open = 0;
+        this.applyMetadata({}, this.state.metadata, place);
         break;
       }
       default:
     }
   }
 
-  private applyDescription(data: Extract<SessionDraft, { type: "session.described" }>["data"]): void {
+  private applyDescription(
+    data: Extract<SessionDraft, { type: "session.described" }>["data"],
+    place: Place,
+  ): void {
+    if (data.metadata !== undefined) this.applyMetadata(this.state.metadata, data.metadata, place);
     if (data.title !== undefined) this.facets.title = data.title;
     if (data.goal !== undefined) this.facets.goal = data.goal;
     if (data.ttlMs === undefined) return;
     this.ttlMs = data.ttlMs;
     if (this.ttlMs === null) this.facets.expiresAt = null;
+  }
+
+  /** One item for each value by which sessions are found. None is open: that index serves other lists. */
+  private applyMetadata(before: JsonObject, now: JsonObject, { seq, at }: Place): void {
+    for (const [name, value] of Object.entries(now)) {
+      const old = metadataTag(name, before[name]);
+      const tag = metadataTag(name, value);
+      const item = { kind: "metadata", seq, at, doneAt: at };
+      if (old !== null && old !== tag) this.putItem({ ...item, id: old, status: "replaced" });
+      if (tag !== null && old !== tag) this.putItem({ ...item, id: tag, status: "current" });
+    }
   }
 
   private applyCheckpoint(data: { version: number; label: string | null }, { seq, at }: Place): void {
@@ -231,6 +249,15 @@ class FacetPreview {
     }
     items.push(item);
   }
+}
+
+/**
+ * The id of the item of a text, number or boolean in a session's metadata: `user: 42` and `user: "42"` are
+ * one. Null for other values. It is a digest, because a codec that encrypts metadata does not see items.
+ */
+export function metadataTag(name: string, value: unknown): string | null {
+  if (!["string", "number", "boolean"].includes(typeof value)) return null;
+  return sha256(JSON.stringify([name, String(value)])).slice(0, 32);
 }
 
 /** The mark of the first failure of a global key that did not prove that nothing happened. */

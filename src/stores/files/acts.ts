@@ -13,7 +13,15 @@
 
 import type * as port from "../../store.ts";
 import { guardsOf, timelineOf } from "../kit/index.ts";
-import { checkAppend, type Lease, lease, list, unreferencedArtifacts } from "../memory/index.ts";
+import type { Lease } from "../memory/index.ts";
+import {
+  checkAppend,
+  lease,
+  list,
+  ownArtifacts,
+  unreferencedArtifacts,
+  withAncestors,
+} from "../memory/index.ts";
 import type { Flush } from "./append.ts";
 import { deleteSnapshots, dropArtifact, hasArtifactFile, writeArtifact } from "./blobs.ts";
 import { toSegment } from "./journal-file.ts";
@@ -59,8 +67,11 @@ function removeStream(
   request: Extract<port.RemoveRequest, { of: "stream" }>,
 ): port.RemoveOutcome {
   const { folder } = flush;
-  const { namespace, stream, expect, erase = false } = request;
-  const outcome = folder.state.removeStream(request);
+  const { erase = false, ...plain } = request;
+  const { namespace, stream, expect } = request;
+  const space = folder.state.space(namespace);
+  const before = erase ? withAncestors(space, stream) : [];
+  const outcome = folder.state.removeStream(plain);
   if (outcome.outcome === "fenced") {
     return { ...outcome, now: leaseNow(folder, namespace, outcome.lease) };
   }
@@ -69,23 +80,27 @@ function removeStream(
   flush.addLine({ do: "remove", namespace, stream, expect });
   flush.afterSync.push(() => deleteSnapshots(folder, namespace, stream, erase));
   if (erase) flush.mustErase = true;
+  dropArtifacts(flush, namespace, ownArtifacts(space, before), erase);
   return outcome;
 }
 
 function collectArtifacts(flush: Flush, namespace: string, putBefore: number): port.RemoveOutcome {
+  const hashes = unreferencedArtifacts(flush.folder.state.space(namespace), putBefore);
+  dropArtifacts(flush, namespace, hashes, false);
+  return { outcome: "removed", count: hashes.length };
+}
+
+function dropArtifacts(flush: Flush, namespace: string, hashes: readonly string[], erase: boolean): void {
   const { folder } = flush;
   const { state } = folder;
-  const hashes = unreferencedArtifacts(state.space(namespace), putBefore);
-  if (hashes.length > 0) {
-    const { length } = flush.addLine({ do: "collect", namespace, hashes });
-    state.collect(namespace, hashes, length);
-    flush.afterSync.push(() => {
-      // The same flush may have put one of them again.
-      const gone = hashes.filter((hash) => !state.space(namespace).artifacts.has(hash));
-      for (const hash of gone) dropArtifact(folder, namespace, hash);
-    });
-  }
-  return { outcome: "removed", count: hashes.length };
+  if (hashes.length === 0) return;
+  const { length } = flush.addLine({ do: "collect", namespace, hashes });
+  state.collect(namespace, hashes, length);
+  flush.afterSync.push(() => {
+    // The same flush may have put one of them again.
+    const gone = hashes.filter((hash) => !state.space(namespace).artifacts.has(hash));
+    for (const hash of gone) dropArtifact(folder, namespace, hash, erase);
+  });
 }
 
 /** The bytes are on the disk under their name before the line that names them is written. */

@@ -72,8 +72,10 @@ export function readArtifact(folder: OpenFolder, namespace: string, hash: string
   }
 }
 
-export function dropArtifact(folder: OpenFolder, namespace: string, hash: string): void {
-  rmSync(artifactFile(folder, namespace, hash), { force: true });
+export function dropArtifact(folder: OpenFolder, namespace: string, hash: string, erase: boolean): void {
+  const path = artifactFile(folder, namespace, hash);
+  if (erase && statOf(path)) overwriteFileWithZeros(path);
+  rmSync(path, { force: true });
 }
 
 /** Deletes files without a line, which crashes have left. Under the lock no process is writing one. */

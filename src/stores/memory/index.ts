@@ -9,7 +9,14 @@ import { append, lease, remove } from "./write.ts";
 
 /** The rules of the port on structures in memory, for a store that keeps its log elsewhere. */
 export { goneStream, type Lease, type Stream } from "./data.ts";
-export { applyBatch, checkAppend, findConflict, unreferencedArtifacts } from "./write.ts";
+export {
+  applyBatch,
+  checkAppend,
+  findConflict,
+  ownArtifacts,
+  unreferencedArtifacts,
+  withAncestors,
+} from "./write.ts";
 export {
   check,
   dumpRows,

@@ -209,7 +209,7 @@ export function remove(space: Space, request: port.RemoveRequest, now: number): 
 
 function removeStream(
   space: Space,
-  { stream: name, expect, guards }: Extract<port.RemoveRequest, { of: "stream" }>,
+  { stream: name, expect, guards, erase }: Extract<port.RemoveRequest, { of: "stream" }>,
   now: number,
 ): port.RemoveOutcome {
   const fenced = findFenced(space, guards ?? [], now);
@@ -222,7 +222,36 @@ function removeStream(
   stream.snapshots = [];
   stream.state = "hidden";
   if (isShared(space, stream)) return { outcome: "hidden" };
-  return { outcome: "removed", count: deleteUnshared(space, stream) };
+  const before = withAncestors(space, name);
+  const count = deleteUnshared(space, stream);
+  if (erase) for (const hash of ownArtifacts(space, before)) space.artifacts.delete(hash);
+  return { outcome: "removed", count };
+}
+
+/** A stream and those that it was forked from. */
+export function withAncestors(space: Space, name: string): Stream[] {
+  const found: Stream[] = [];
+  for (let next = space.streams.get(name); next; next = space.streams.get(next.parent?.stream ?? "")) {
+    found.push(next);
+  }
+  return found;
+}
+
+/**
+ * Artifacts that only streams of `before` referred to which are gone now. Those put after the last write of
+ * such a stream stay: another writer is about to refer to them.
+ */
+export function ownArtifacts(space: Space, before: readonly Stream[]): string[] {
+  const gone = before.filter((each) => space.streams.get(each.name) !== each);
+  const candidates = new Map(
+    gone.flatMap((each) => [...each.artifacts].map((hash) => [hash, each] as const)),
+  );
+  if (candidates.size === 0) return [];
+  const others = new Set([...space.streams.values()].flatMap(({ artifacts }) => [...artifacts]));
+  return [...candidates].flatMap(([hash, { updatedAt }]) => {
+    const putAt = space.artifacts.get(hash)?.putAt;
+    return putAt !== undefined && putAt <= updatedAt && !others.has(hash) ? [hash] : [];
+  });
 }
 
 function isShared(space: Space, { name }: Stream): boolean {

@@ -91,6 +91,8 @@ function manyRuns({ schema }: Database, request: Request<"streams">, conditions:
 async function listItems(database: Database, request: Request<"items">): Promise<Page<Port.ItemRow>> {
   const conditions = numbered();
   conditions.add("namespace = ? AND kind = ?", toText(request.namespace), toText(request.kind));
+  // The literal lets the server use the index of metadata by id.
+  if (request.kind === "metadata") conditions.add("kind = 'metadata'");
   if (request.stream !== undefined) conditions.add("stream = ?", toText(request.stream));
   if (request.id !== undefined) conditions.add("id = ?", toText(request.id));
   if (request.open) conditions.add("done_at IS NULL");

@@ -40,9 +40,16 @@ async function removeStream(
 ): Promise<RemoveOutcome> {
   const { schema } = database;
   const guardList = JSON.stringify(guards.map(({ lease, token }) => ({ lease: toText(lease), token })));
-  const target = [toText(namespace), toText(stream), expect.generation, expect.seq, guardList];
+  const target = [
+    toText(namespace),
+    toText(stream),
+    expect.generation,
+    expect.seq,
+    guardList,
+    erase === true,
+  ];
   const { row, mayBeRepeat } = await database.change<{ removal: string }>(
-    `SELECT ${schema}.remove_stream($1, $2, $3, $4, $5, $6, $7, $8) AS removal`,
+    `SELECT ${schema}.remove_stream($1, $2, $3, $4, $5, $6, $7, $8, $9) AS removal`,
     [...database.writeArguments(context), ...target],
   );
   const removal = JSON.parse(row.removal) as StoredRemoval;
@@ -63,7 +70,9 @@ function outcomeOf(removal: StoredRemoval, repeated: number | false): RemoveOutc
 async function vacuum(database: Database): Promise<void> {
   const { schema, address } = database;
   try {
-    await database.attempt(`VACUUM ${schema}.writes, ${schema}.snapshots, ${schema}.items`, [], VACUUM_MS);
+    const tables = ["writes", "snapshots", "items", "artifacts", "artifact_refs"];
+    const names = tables.map((table) => `${schema}.${table}`).join(", ");
+    await database.attempt(`VACUUM ${names}`, [], VACUUM_MS);
   } catch (error) {
     throw storeError(address, error, true);
   }

@@ -179,13 +179,14 @@ END $function$;
 -- deleted too.
 CREATE FUNCTION ${schema}.remove_stream(
   p_store text, p_allow_loss boolean, p_lock_ms integer,
-  p_namespace text, p_stream text, p_generation integer, p_seq integer, p_guards jsonb
+  p_namespace text, p_stream text, p_generation integer, p_seq integer, p_guards jsonb, p_erase boolean
 ) RETURNS text LANGUAGE plpgsql ${INDEX_PLANS_ONLY} AS $function$
 DECLARE
   v_head record;
   v_refusal jsonb;
   v_next text := p_stream;
   v_parent text;
+  v_hashes text[];
   v_count integer := 0;
 BEGIN
   PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
@@ -214,7 +215,21 @@ BEGIN
     EXIT WHEN NOT FOUND OR EXISTS (
       SELECT 1 FROM ${schema}.streams AS fork WHERE fork.namespace = p_namespace AND fork.parent = v_next);
     DELETE FROM ${schema}.writes WHERE namespace = p_namespace AND stream = v_next;
+    IF p_erase THEN
+      -- Locked first and checked after the stream's own references are gone, as in collect_artifacts.
+      SELECT array_agg(c.hash) INTO v_hashes FROM (
+        SELECT a.hash FROM ${schema}.artifacts AS a
+        JOIN ${schema}.artifact_refs AS r ON r.namespace = p_namespace AND r.hash = a.hash
+        JOIN ${schema}.streams AS s ON s.namespace = p_namespace AND s.stream = v_next
+        WHERE a.namespace = p_namespace AND r.stream = v_next AND a.put_at <= s.updated_at
+        ORDER BY a.hash FOR UPDATE OF a SKIP LOCKED) AS c;
+    END IF;
     DELETE FROM ${schema}.artifact_refs WHERE namespace = p_namespace AND stream = v_next;
+    IF p_erase THEN
+      DELETE FROM ${schema}.artifacts AS a WHERE a.namespace = p_namespace AND a.hash = ANY (v_hashes)
+        AND NOT EXISTS (
+        SELECT 1 FROM ${schema}.artifact_refs AS r WHERE r.namespace = p_namespace AND r.hash = a.hash);
+    END IF;
     DELETE FROM ${schema}.snapshots WHERE namespace = p_namespace AND stream = v_next;
     UPDATE ${schema}.streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
       created_at = 0, updated_at = 0, updated_second = 0, open_calls = 0, is_marked_open = false,

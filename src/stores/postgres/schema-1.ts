@@ -113,6 +113,7 @@ CREATE TABLE ${schema}.items (
 );
 CREATE INDEX items_open ON ${schema}.items (namespace, kind, coalesce(at, 0), stream, coalesce(seq, 0), id)
   WHERE done_at IS NULL;
+CREATE INDEX items_metadata ON ${schema}.items (namespace, id) WHERE kind = 'metadata';
 
 CREATE TABLE ${schema}.leases (
   namespace text COLLATE "C" NOT NULL,

@@ -311,7 +311,7 @@ const SCHEMA = `(
         ORDER BY type, name))`;
 
 /** The digest of `SCHEMA` in a new file. It changes only together with FORMAT, once that is released. */
-const SCHEMA_DIGEST = "890768e64a8abf2b84938ec53b1f5cae73fc65e99c817ac23d60845d72c3ebc2";
+const SCHEMA_DIGEST = "0885b4f7e29302e0ad0a6ba68cc21bd284ca91e4d1a1faaa3b894aebb09d677f";
 
 /**
  * Only `sqlite_schema` is read before the schema is known: a view in its place could make any other name

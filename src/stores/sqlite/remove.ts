@@ -38,7 +38,7 @@ function removed(count: number): ActResult<RemoveOutcome> {
 
 function removeStream(
   transaction: Transaction,
-  { namespace, stream: name, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
+  { namespace, stream: name, expect, guards, erase }: Extract<RemoveRequest, { of: "stream" }>,
 ): ActResult<RemoveOutcome> {
   const { connection, cache } = transaction;
   const held = checkGuards(transaction, namespace, guards ?? []);
@@ -55,7 +55,7 @@ function removeStream(
   connection.run("DELETE FROM items WHERE stream = ?", stream.id);
   connection.run(DELETE_SNAPSHOTS, stream.id);
   connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", stream.id);
-  const count = deleteUnshared(connection, stream.id);
+  const count = deleteUnshared(connection, stream.id, erase === true);
   return count === 0 ? { result: { outcome: "hidden" }, wrote: true } : removed(count);
 }
 
@@ -69,13 +69,20 @@ const MAKE_TOMBSTONE = `UPDATE streams SET state = 'gone', seq = 0, base = 0, pa
     expires_at = NULL, status = NULL, title = NULL, goal = NULL, budget = NULL
   WHERE id = ?`;
 
+/** Artifacts that only this stream refers to. Those put after its last write are about to be referred to. */
+const DELETE_OWN_ARTIFACTS = `DELETE FROM artifacts
+  WHERE id IN (SELECT artifact FROM artifact_refs WHERE stream = ?1)
+    AND put_at <= (SELECT updated_at FROM streams WHERE id = ?1)
+    AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE artifact = artifacts.id AND stream <> ?1)`;
+
 /** Deletes a hidden stream that no fork shares, then each such ancestor. Returns how many are gone. */
-function deleteUnshared(connection: Connection, id: number): number {
+function deleteUnshared(connection: Connection, id: number, erase: boolean): number {
   let count = 0;
   for (let next: number | null = id; next !== null; count++) {
     const row: { parent: number | null } | undefined = connection.get(HIDDEN_AND_UNSHARED, next);
     if (!row) break;
     connection.run(DELETE_WRITES, next, next);
+    if (erase) connection.run(DELETE_OWN_ARTIFACTS, next);
     connection.run("DELETE FROM artifact_refs WHERE stream = ?", next);
     connection.run(DELETE_SNAPSHOTS, next);
     connection.run(MAKE_TOMBSTONE, next);

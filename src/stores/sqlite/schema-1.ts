@@ -77,6 +77,7 @@ CREATE TABLE items (
   PRIMARY KEY (stream, kind, id)
 ) WITHOUT ROWID;
 CREATE INDEX items_open ON items (namespace, kind, at) WHERE done_at IS NULL;
+CREATE INDEX items_metadata ON items (namespace, id) WHERE kind = 'metadata';
 
 CREATE TABLE leases (
   namespace TEXT NOT NULL,

@@ -36,6 +36,32 @@ export const artifactCases: Cases = {
     assert.deepEqual([...((await store.artifact(hash)) ?? [])], expected);
   },
 
+  "an erase removes at once what only this stream refers to": async ({ store, reopen }) => {
+    const own = await store.putArtifact(Buffer.from("own"), { at: 1_000 });
+    const shared = await store.putArtifact(Buffer.from("shared"), { at: 1_000 });
+    const inherited = await store.putArtifact(Buffer.from("inherited"), { at: 1_000 });
+    const late = await store.putArtifact(Buffer.from("late"), { at: 1_000 });
+    await store.write("session/a", 0, { at: 2_000, artifacts: [inherited] });
+    await store.accept(fork("session/b", "session/a", 1, { at: 3_000, artifacts: [own, shared, late] }));
+    await store.write("session/c", 0, { at: 2_000, artifacts: [shared] });
+    // Another writer puts it, and is about to refer to it.
+    await store.putArtifact(Buffer.from("late"), { at: 4_000 });
+    const erase = async (stream: string) => {
+      const expect = (await store.row(stream)).head;
+      return store.port.remove({ of: "stream", namespace: SPACE, stream, expect, erase: true });
+    };
+    outcomeIs(await erase("session/a"), "hidden");
+    assert.equal(await store.hasArtifact(inherited), true);
+    outcomeIs(await erase("session/b"), "removed");
+    const reopened = await reopen();
+    const left = [];
+    for (const [name, hash] of Object.entries({ own, shared, inherited, late })) {
+      if (await reopened.hasArtifact(hash)) left.push(name);
+    }
+    assert.deepEqual(left, ["shared", "late"]);
+    await reopened.write("session/d", 0, { artifacts: [late] });
+  },
+
   "an artifact that is put several times at once is stored once": async ({ store, another }) => {
     const other = await another();
     await Promise.all([store, other, store].map((each) => each.putArtifact("same")));
