@@ -91,7 +91,7 @@ const OPEN_OPTIONS = {
 export async function open(address?: string | HoldfastConfig, options: OpenOptions = {}): Promise<Holdfast> {
   checkOptions("open", options, OPEN_OPTIONS);
   const { readOnly = false } = options;
-  const config = typeof address === "string" || options.store ? {} : (address ?? (await foundConfig()));
+  const config = typeof address === "string" || options.store ? {} : await configOf(address);
   const { HOLDFAST_STORE, HOLDFAST_NAMESPACE } = process.env;
   // An empty variable, as in an .env file that lists all of them, counts as unset.
   const chosen = typeof address === "string" ? address : HOLDFAST_STORE || config.store;
@@ -109,8 +109,13 @@ export async function open(address?: string | HoldfastConfig, options: OpenOptio
   return new Holdfast(journal, isNamed);
 }
 
-/** The project's configuration. The module that reads it is loaded only if there is a file. */
-async function foundConfig(): Promise<HoldfastConfig> {
+/** The passed configuration, else the project's. The module that reads it is loaded only if there is one. */
+async function configOf(passed: HoldfastConfig | undefined): Promise<HoldfastConfig> {
+  if (passed !== undefined) {
+    const { checkConfig } = await import("./config/index.ts");
+    checkConfig(passed);
+    return passed;
+  }
   const place = projectPlace(process.cwd());
   if (place.configFile === null) return {};
   const { readConfig } = await import("./config/index.ts");

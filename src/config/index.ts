@@ -72,6 +72,19 @@ export async function loadConfig(file?: string): Promise<HoldfastConfig> {
   return found === null ? {} : readFile(found);
 }
 
+/** Throws for options of `open` in the place of a configuration, such as `open({ readOnly: true })`. */
+export function checkConfig(passed: unknown): void {
+  try {
+    checkOptions("open", passed, FIELDS);
+  } catch (error) {
+    if (!isHoldfastError(error)) throw error;
+    throw invalid(
+      `${error.message} in a configuration`,
+      `${error.hint} Options of open() come second: open(undefined, { readOnly: true }).`,
+    );
+  }
+}
+
 /** The configuration for a surface, which did not choose the project. Empty if there is no file. */
 export async function readConfig(
   place: ProjectPlace,

@@ -349,7 +349,7 @@ export class Sessions {
 
   /**
    * Removes sessions for privacy, with their forks, what integrations store, and the artifacts that only they
-   * refer to; overwrites the bytes. By id it throws if that is not possible; by metadata it erases what it can
+   * refer to; overwrites the bytes. By id it throws if that is not possible. By metadata it erases all it can
    * and names the rest. The id stays in a tombstone, so use ids that name no person.
    *
    * @example

@@ -93,7 +93,9 @@ test("open, session, fork, list and calls reject misspelt options", async () => 
   expect(await refusalOf(() => open("memory:", { leaseMs: "1s" } as never))).toContain('leaseMs is "1s"');
   expect(await refusalOf(() => open("memory:", { leaseMs: Number.NaN }))).toContain("leaseMs is NaN");
   expect(await refusalOf(() => open(""))).toContain("is empty or not a string");
-  expect(await refusalOf(() => open(42 as never))).toContain("options come second");
+  expect(await refusalOf(() => open(42 as never))).toContain("come second");
+  expect(await refusalOf(() => open({ readOnly: true } as never))).toContain("come second");
+  expect(await refusalOf(() => open({ namspace: "a" } as never))).toContain("Did you mean namespace?");
   const holdfast = await open("memory:");
   const session = await holdfast.session("s");
   await session.append({ role: "user", text: "a" }, { checkpoint: true });

@@ -32,7 +32,7 @@ type ImportReport = PortableReport & { readonly added: number };
 /** Removed sessions are created this many at a time: the store syncs them together. */
 const AT_ONCE = 32;
 
-/** Where the lines of a file go: the journal of each of its namespaces, or null for an unwanted one. */
+/** The journal of each namespace of a file, or null for a namespace that is not imported. */
 class Targets {
   private readonly journal: Journal;
   private readonly only: string | null;

@@ -238,8 +238,8 @@ export function withAncestors(space: Space, name: string): Stream[] {
 }
 
 /**
- * Artifacts that only streams of `before` referred to which are gone now. Those put after the last write of
- * such a stream stay: another writer is about to refer to them.
+ * Artifacts that only streams of `before` referred to which are gone now. An artifact that was put after the
+ * last write of such a stream stays: another writer is about to refer to it.
  */
 export function ownArtifacts(space: Space, before: readonly Stream[]): string[] {
   const gone = before.filter((each) => space.streams.get(each.name) !== each);

@@ -69,7 +69,7 @@ const MAKE_TOMBSTONE = `UPDATE streams SET state = 'gone', seq = 0, base = 0, pa
     expires_at = NULL, status = NULL, title = NULL, goal = NULL, budget = NULL
   WHERE id = ?`;
 
-/** Artifacts that only this stream refers to. Those put after its last write are about to be referred to. */
+/** Artifacts that only this stream refers to. One put after its last write is about to be referred to. */
 const DELETE_OWN_ARTIFACTS = `DELETE FROM artifacts
   WHERE id IN (SELECT artifact FROM artifact_refs WHERE stream = ?1)
     AND put_at <= (SELECT updated_at FROM streams WHERE id = ?1)

@@ -40,7 +40,7 @@ const FORMAT_1: readonly string[] = [
   "now_ms/0",
   "release_lease/6",
   "remaining_ms/3",
-  "remove_stream/8",
+  "remove_stream/9",
   "renew_leases/7",
   "store_write/5",
   "take_lease/9",
