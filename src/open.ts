@@ -16,6 +16,7 @@ import { rewoundStore } from "./model/stream/index.ts";
 import { openStore } from "./open-store.ts";
 import { projectPlace } from "./project-place.ts";
 import {
+  afterOwn,
   type CloseOptions,
   OpenCalls,
   openSession,
@@ -208,7 +209,7 @@ export class Holdfast {
   readonly calls: OpenCalls;
   /** For integrations that define their own kind of stream. */
   readonly journal: Journal;
-  private readonly sessionsHeld = new Set<Pick<Session, "close">>();
+  private readonly sessionsHeld = new Map<string, Session>();
   /** Sessions being opened. `close` ends their wait, and then closes those that got a lease anyway. */
   private readonly sessionsOpening = new Set<Promise<unknown>>();
   private readonly closing = new AbortController();
@@ -228,7 +229,8 @@ export class Holdfast {
 
   /**
    * Takes a session, new or existing. If another process holds it, this waits up to one lease; it does not
-   * wait for a process that is provably dead.
+   * wait for a process that is provably dead. If this handle has it open itself, it fails at once with
+   * SESSION_HELD, because only this program can close it; `ifHeld: "wait"` queues until then.
    *
    * An id may be that of a user: `auth0|abc`, `ann@example.com`, `user:42`. It has 1 to 128 letters, digits,
    * `._-:@|+=,~!#$%&*();^`, and no leading dot or dash. Slashes, quotes and spaces are rejected.
@@ -239,13 +241,16 @@ export class Holdfast {
   async session(id: string, options: SessionOptions = {}): Promise<Session> {
     const { signal } = this.closing;
     const until = options?.signal ? AbortSignal.any([options.signal, signal]) : signal;
-    const opening = openSession(this.journal, id, { ...options, signal: until }, (closed) =>
-      this.sessionsHeld.delete(closed),
-    );
+    const forget = (closed: Session): void => {
+      if (this.sessionsHeld.get(id) === closed) this.sessionsHeld.delete(id);
+    };
+    const take = () => openSession(this.journal, id, { ...options, signal: until }, forget);
+    const held = this.sessionsHeld.get(id);
+    const opening = held ? afterOwn(held, options.ifHeld, until).then(take) : take();
     this.sessionsOpening.add(opening);
     try {
       const session = await opening;
-      this.sessionsHeld.add(session);
+      this.sessionsHeld.set(id, session);
       return session;
     } finally {
       this.sessionsOpening.delete(opening);
@@ -338,7 +343,7 @@ export class Holdfast {
   async close(options?: CloseOptions): Promise<void> {
     this.closing.abort(storeClosed(this.address));
     await Promise.allSettled(this.sessionsOpening);
-    await Promise.all([...this.sessionsHeld].map((session) => session.close(options)));
+    await Promise.all([...this.sessionsHeld.values()].map((session) => session.close(options)));
     await this.journal.store.close();
   }
 

@@ -53,6 +53,7 @@ export function sessionPage(session: ResultOf<"session show">, screen: Screen): 
   const lines = [
     `${paint.bold(session.session)}  ${status}  ${session.title ?? ""}`,
     `${plural(session.messages, "message")}, version ${session.version}, changed ${ago(session.updatedAt)}`,
+    queuedLine(session),
     heldBy ? `held by ${heldBy.label} (${heldBy.host}, pid ${heldBy.pid})` : "no process holds it",
     goneHolder ? `its process died (${goneHolder.label}, ${goneHolder.host}, pid ${goneHolder.pid})` : "",
     session.goal === null ? "" : `goal ${session.goal}`,
@@ -65,6 +66,13 @@ export function sessionPage(session: ResultOf<"session show">, screen: Screen): 
     ...(plan?.steps.map(({ id, status, description }) => `  ${id} ${status}: ${description}`) ?? []),
   ];
   return linesOf(lines) + (session.calls.length === 0 ? "" : `\n${callTable(session.calls, screen)}`);
+}
+
+/** A session without a process reads its prompts only when its agent runs again. */
+function queuedLine({ prompts, heldBy }: ResultOf<"session show">): string {
+  if (prompts === 0) return "";
+  const waits = prompts === 1 ? "1 prompt waits" : `${prompts} prompts wait`;
+  return `${waits} for ${heldBy ? "its next turn" : "its agent to run again"}`;
 }
 
 export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string {

@@ -154,6 +154,8 @@ export const session = sessionRow.extend({
   seq: z.int(),
   version: z.int(),
   messages: z.int(),
+  /** Prompts that wait for the next turn. */
+  prompts: z.int(),
   metadata: z.record(text, z.json()),
   callCount: z.int(),
   calls: z.array(call),
@@ -187,6 +189,7 @@ export function sessionView(
     metadata: from.metadata as Record<string, z.core.util.JSONType>,
     ...sessionRowView(from, { running: held !== null, crashed: gone !== null, parent }),
     messages: from.messages.length,
+    prompts: from.prompts.length,
     calls: from.calls.map((each) => callView(from.id, each, around)),
     budget: { spent: budget.spent, limit: budget.limit },
     plan: plan && { title: plan.title ?? null, steps: plan.steps.map((each) => pickFields(step, each)) },

@@ -6,7 +6,7 @@ export type { DirectCall, DirectOutcome } from "./direct-call.ts";
 export { drivenBy, drivenByMetadata, parentWithOpenCall } from "./driven-by.ts";
 export { type MessageInput, readMessage, withUniqueCallIds } from "./messages.ts";
 export { type Answer, type Approval, type OpenCall, OpenCalls, type Resolved } from "./open-calls.ts";
-export { openSession, type SessionOptions } from "./opening.ts";
+export { afterOwn, openSession, type SessionOptions } from "./opening.ts";
 export { type PromptInput, promptTextChanged } from "./prompts.ts";
 export type {
   Model,

@@ -10,7 +10,7 @@
 
 import { failpoint } from "../failpoint.ts";
 import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
+import { type ChildSession, mustNotBeCancelled, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { shellWord, streamName } from "../model/names.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
@@ -45,7 +45,10 @@ export interface SessionOptions {
   readonly ttlMs?: number | null;
   /** `"use"` continues a stale session. `"refuse"` (default) throws STATE_STALE. */
   readonly stale?: "refuse" | "use";
-  /** While another process holds the session: wait up to one lease (default), or throw at once. */
+  /**
+   * While another process holds the session: wait up to one lease (default), or throw at once. While this
+   * program has it open itself: throw at once (default), or `"wait"` until that handle is closed.
+   */
   readonly ifHeld?: "wait" | "throw";
   /** A name for this owner in messages to others, e.g. `"worker-2"`. */
   readonly label?: string;
@@ -107,6 +110,23 @@ export async function openSession(
     }
     throw error;
   }
+}
+
+/**
+ * Waits for a handle of this program that has the session. Without `ifHeld: "wait"` it does so only if the
+ * handle is being closed: nothing else would ever let go, and a lease of 30 s would pass for nothing.
+ */
+export async function afterOwn(
+  session: Session,
+  ifHeld: SessionOptions["ifHeld"],
+  signal: AbortSignal,
+): Promise<void> {
+  const core = sessionCore(session);
+  if (ifHeld === "throw" || (ifHeld === undefined && !core.isLeaving)) {
+    const { holder, token } = core.own.lease;
+    throw held(session.id, { name: core.own.log.stream, holder, token, remainingMs: 0 });
+  }
+  await withTimeout(core.whenLeft(), Number.POSITIVE_INFINITY, signal, undefined);
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {
@@ -214,7 +234,7 @@ function held(id: string, lease: LeaseRow): HoldfastError {
   const isHere = lease.holder !== null && isThisProcess(lease.holder);
   const seconds = Math.max(1, Math.ceil(lease.remainingMs / 1000));
   const advice = isHere
-    ? "Use the handle that holdfast.session() returned, or close that first."
+    ? 'Use the handle that holdfast.session() returned, or close that first. ifHeld: "wait" queues for it.'
     : "Wait, stop that process, or cancel the session.";
   const where = isHere ? ", which is this very process" : "";
   return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}${where}`, {

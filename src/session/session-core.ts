@@ -253,6 +253,19 @@ export class SessionCore {
     return this.closing;
   }
 
+  /** Resolves when this handle is closed, or has lost the session. */
+  whenLeft(): Promise<void> {
+    return new Promise((resolve) => {
+      const leave = (): void => void this.closing.then(resolve, () => resolve());
+      if (this.stop.aborted) leave();
+      else this.stop.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  get isLeaving(): boolean {
+    return this.closed || this.drain.aborted || this.own.lease.lost.aborted;
+  }
+
   private idle(): Promise<void> {
     return this.busy === 0 ? Promise.resolve() : new Promise((resolve) => this.whenIdle.push(resolve));
   }

@@ -16,6 +16,7 @@ import type {
   JsonObject,
   Message,
   Plan,
+  QueuedPrompt,
   SessionDiff,
   SessionState,
   SessionStatus,
@@ -47,6 +48,8 @@ export interface SessionSummary {
 /** A session as `sessions.get` returns it: a copy, which does not change. */
 export interface SessionDetail extends SessionSummary {
   readonly messages: readonly Message[];
+  /** Prompts that wait for the session's next turn, or for its agent to run again. */
+  readonly prompts: readonly QueuedPrompt[];
   readonly plan: Plan | null;
   readonly budget: Budget;
   readonly calls: readonly Call[];
@@ -218,7 +221,7 @@ export class Sessions {
       updatedAt: new Date(state.updatedAt),
       openCalls: state.openCalls.size,
       stale: state.ttlMs !== null && state.updatedAt + state.ttlMs < this.journal.now(),
-      ...{ messages, plan, budget },
+      ...{ messages, plan, budget, prompts: state.prompts },
       calls: [...state.calls.values()],
       versions: [...state.checkpoints.values()],
       ...{ version, metadata, scratchpadRoot },

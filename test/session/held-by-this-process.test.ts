@@ -1,7 +1,15 @@
 /** SESSION_HELD says so if the holder is this very process. */
 
-import { expect, test } from "vitest";
-import { open } from "../../src/index.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, describe, expect, test, vi } from "vitest";
+import { Holdfast, Journal, open } from "../../src/index.ts";
+import { runInside } from "../cli/inside.ts";
+import { quickFolder } from "../quick-folder.ts";
+import { storeSubjects } from "../subjects.ts";
+
+const subjects = storeSubjects();
+afterAll(() => Promise.all(subjects.map((subject) => subject.dispose())));
 
 test("a session that this process holds is reported as held here", async () => {
   const holdfast = await open("memory:");
@@ -14,4 +22,44 @@ test("a session that this process holds is reported as held here", async () => {
   await session.close();
   await (await holdfast.session("s", { ifHeld: "throw" })).close();
   await holdfast.close();
+});
+
+describe.each(subjects)("a second handle of one program on '$name'", (subject) => {
+  test("fails at once, queues if asked to, and follows a handle that is being closed", async () => {
+    const { store, dispose } = await subject.open();
+    const holdfast = new Holdfast(new Journal({ store }));
+    const first = await holdfast.session("s");
+    // A wait would poll the lease, so the store is not even asked.
+    const asked = vi.spyOn(store, "lease");
+    await expect(holdfast.session("s")).rejects.toMatchObject({ code: "SESSION_HELD" });
+    expect(asked).not.toHaveBeenCalled();
+    asked.mockRestore();
+    const queued = holdfast.session("s", { ifHeld: "wait" });
+    const stopped = new AbortController();
+    const impatient = holdfast.session("s", { ifHeld: "wait", signal: stopped.signal });
+    stopped.abort(new Error("no longer needed"));
+    await expect(impatient).rejects.toThrow("no longer needed");
+    await first.append({ role: "user", text: "one" });
+    const closing = first.close();
+    const second = await queued;
+    await closing;
+    expect(second.messages).toHaveLength(1);
+    void second.close();
+    const third = await holdfast.session("s");
+    await third.append({ role: "user", text: "two" });
+    await holdfast.close();
+    await dispose();
+  });
+});
+
+test("a prompt for an idle session is seen by sessions.get and session show", async () => {
+  const project = mkdtempSync(join(quickFolder(), "holdfast-queued-"));
+  const holdfast = await open(join(project, "store.db"));
+  await (await holdfast.session("s")).close();
+  await holdfast.sessions.prompt("s", { id: "p1", text: "Are you there?" }, { by: "ann" });
+  expect((await holdfast.sessions.get("s")).prompts).toMatchObject([{ id: "p1", by: "ann" }]);
+  await holdfast.close();
+  const { out } = await runInside(project, ["session", "show", "s", "--store", "store.db"]);
+  expect(out).toContain("1 prompt waits for its agent to run again");
+  rmSync(project, { recursive: true });
 });
