@@ -45,6 +45,7 @@ export async function runDirectCall<Result>(
   const wasDone = known?.status === "completed";
   const options = direct.signal ? { signal: direct.signal } : {};
   const issued = await session.ledger([direct.tool], options).runDirect({ id, name, args });
+  session.noteSettled();
   const call = own.state.calls.get(id);
   // Another handle may have recorded a different call under this id meanwhile.
   mustBeTheSame(id, call, name, args);

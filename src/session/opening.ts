@@ -8,10 +8,12 @@
  * marked unknown already. Nothing is settled here: that needs the tools, and happens in `run` or `settle`.
  */
 
+import { basename } from "node:path";
 import { failpoint } from "../failpoint.ts";
 import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { canonicalText } from "../model/json.ts";
 import { shellWord, streamName } from "../model/names.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import type { Amounts, JsonObject, SessionState } from "../model/session/index.ts";
@@ -81,7 +83,8 @@ export async function openSession(
   if (typeof options.ttlMs !== "object")
     checkOption(`session ${id}: ttlMs`, options.ttlMs ?? DEFAULT_TTL_MS, "duration");
   const stream = streamName("session", id);
-  const label = options.label ?? `${process.title || "node"} ${process.pid}`;
+  // The title may be the whole path that node was started with.
+  const label = options.label ?? `${basename(process.title) || "node"} ${process.pid}`;
   const waitMs = options.ifHeld === "throw" ? 0 : journal.leases.ttlMs + 1_000;
   const how = { label, waitMs, ...(options.signal && { signal: options.signal }) };
   const taken = await journal.leases.take(stream, journal.newId(), how);
@@ -143,7 +146,7 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
     ];
   }
   const events: Draft[] = [{ type: "session.taken", data: who }];
-  const changed = { ...described, ...pick({ ttlMs: options.ttlMs }) };
+  const changed = changesOf(state, { ...described, ...pick({ ttlMs: options.ttlMs }) });
   if (Object.keys(changed).length > 0) events.push({ type: "session.described", data: changed });
   for (const call of openCallsOf(state)) {
     // Calls that were unknown already, too: `settleMs` counts from this takeover.
@@ -157,6 +160,19 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
     events.push({ type: "budget.settled", data: { id, spent: amounts, lost: true } });
   }
   return events;
+}
+
+/** The part of a description that is new: programs pass the same one at every start. */
+function changesOf(state: SessionState, description: Partial<SessionOptions>): Draft["data"] & object {
+  const isSame = ([name, value]: [string, unknown]): boolean => {
+    const known = state[name as "title"] as unknown;
+    if (name !== "metadata") return known === value;
+    const stored = known as JsonObject;
+    return Object.entries(value as JsonObject).every(
+      ([key, each]) => Object.hasOwn(stored, key) && canonicalText(stored[key]) === canonicalText(each),
+    );
+  };
+  return Object.fromEntries(Object.entries(description).filter((entry) => !isSame(entry)));
 }
 
 /** Reserves its budget in the parent's, so that parallel sub-agents cannot spend the same money. */

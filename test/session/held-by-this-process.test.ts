@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { Holdfast, Journal, open } from "../../src/index.ts";
 import { runInside } from "../cli/inside.ts";
+import { counting, fatal, openBench } from "../ledger/bench.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { storeSubjects } from "../subjects.ts";
 
@@ -63,3 +64,37 @@ test("a prompt for an idle session is seen by sessions.get and session show", as
   expect(out).toContain("1 prompt waits for its agent to run again");
   rmSync(project, { recursive: true });
 });
+
+test("the same description at every start is recorded once, and the default label is short", async () => {
+  const holdfast = await open("memory:");
+  const described = { title: "Order", goal: "g", ttlMs: 60_000, metadata: { user: { id: "u1" } } };
+  for (let start = 0; start < 3; start++) await (await holdfast.session("s", described)).close();
+  await (await holdfast.session("s", { ...described, metadata: { user: { id: "u2" } } })).close();
+  const events: string[] = [];
+  for await (const [, { type, data }] of holdfast.journal.events("session/s", 0)) {
+    events.push(type === "session.described" ? `${type} ${Object.keys(data as object)}` : type);
+    if (type === "session.taken") expect((data as { owner: string }).owner).not.toContain("/");
+  }
+  expect(events.filter((each) => each.startsWith("session.described"))).toEqual([
+    "session.described metadata",
+  ]);
+  await holdfast.close();
+});
+
+test.each(subjects)(
+  "resumed.settled names a call that session.call has settled, on '$name'",
+  async (subject) => {
+    const bench = await openBench(subject);
+    const world = { effects: [] as string[] };
+    const dying = fatal(world, "pay", { idempotent: true });
+    const first = await bench.first.session();
+    void first.call({ tool: dying.tool, args: {}, callId: "c1" }).catch(() => undefined);
+    await dying.reached;
+    const session = await (await bench.afterCrash()).session();
+    expect(session.resumed).toMatchObject({ interrupted: ["c1"], settled: [] });
+    await session.call({ tool: counting(world, "pay", { idempotent: true }), args: {}, callId: "c1" });
+    expect(session.resumed).toMatchObject({ settled: ["c1"] });
+    expect(world.effects).toEqual(["pay {}", "pay {}"]);
+    await bench.dispose();
+  },
+);
