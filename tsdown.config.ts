@@ -20,7 +20,7 @@ const COLD_START = [
   ]),
   group("look", 1, [
     "hooks/(briefing|preview|ingest(?!-worker))",
-    "model/(json|stream/(event|facets))",
+    "model/(json|secrets|visible-text|stream/(event|facets))",
     "model/goal/(?!event-schemas|note-records|goal-kind|index)[^/]*",
     "operations/(current-goal|moved-store)",
     "goal/(briefing|file-check|session-acts)",

@@ -2,6 +2,7 @@
 
 import { stripVTControlCharacters } from "node:util";
 import { shellWord } from "../model/names.ts";
+import { ALL_HIDDEN } from "../model/visible-text.ts";
 import { ON_A_STORE, withTypedCommands } from "../wiring/index.ts";
 
 export const EXIT = {
@@ -106,25 +107,24 @@ export function addStoreOption(hint: string): string {
   return hint.replace(HINTED_COMMAND, (command) => command + hintedStore);
 }
 
-/** Control characters except tabs and line ends, and those that change the direction of text. */
-const CONTROLS =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is searched for.
-  /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
-
-/** Escapes control characters in all strings of `data`: a terminal would obey those that an agent wrote. */
+/** Escapes hidden characters in all strings of `data`: a terminal would obey those that an agent wrote. */
 export function escapeControls<Data>(data: Data): Data {
   return escaped(data) as Data;
 }
 
 function escaped(value: unknown): unknown {
-  if (typeof value === "string") return value.replace(CONTROLS, unicodeEscape);
+  if (typeof value === "string") return value.replace(ALL_HIDDEN, unicodeEscape);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(escaped);
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [escaped(key), escaped(each)]));
 }
 
-function unicodeEscape(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+/** Tabs and line ends stay. */
+function unicodeEscape(character: string, at: number, whole: string): string {
+  const isLineEnd = character === "\n" || (character === "\r" && whole[at + 1] === "\n");
+  if (isLineEnd || character === "\t") return character;
+  const code = (character.codePointAt(0) ?? 0).toString(16);
+  return character.length > 1 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
 }
 
 const GAP = "  ";

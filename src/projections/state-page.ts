@@ -226,7 +226,7 @@ function positionLine({ position, progress }: StateSummary): string {
   const plan = position.plan === null ? null : `Plan ${position.plan}: ${position.planName ?? ""}`;
   const task = position.task === null ? null : `${position.task} ${position.taskTitle ?? ""}`;
   const line = [named, plan, task, position.status].filter((part) => part !== null).join(" · ");
-  return line.replace(/\s+/gu, " ");
+  return oneLine(line, Number.POSITIVE_INFINITY);
 }
 
 export interface PageItem {

@@ -3,7 +3,8 @@
  * heading or the end of a frontmatter becomes a JSON string, which neither YAML nor Markdown interprets.
  */
 
-import { ALL_UNPRINTABLE, jsonString, UNPRINTABLE } from "../state-files/index.ts";
+import { ALL_HIDDEN, HIDDEN } from "../model/visible-text.ts";
+import { jsonString } from "../state-files/index.ts";
 
 const LATEST_DATE_MS = 8.64e15;
 
@@ -17,7 +18,7 @@ export function optionalTime(ms: number | null): string | number | null {
 }
 
 export function oneLine(text: string, limit: number): string {
-  const line = text.replace(/\s+/gu, " ").replace(ALL_UNPRINTABLE, "").replace(/ +/g, " ").trim();
+  const line = text.replace(/\s+/gu, " ").replace(ALL_HIDDEN, "").replace(/ +/g, " ").trim();
   if (line.length <= limit) return line;
   return `${[...line.slice(0, limit)].slice(0, -1).join("").trimEnd()}…`;
 }
@@ -38,7 +39,7 @@ export function textBlock(text: string): string {
   const isUnambiguous =
     text === text.trim() &&
     text !== "" &&
-    !UNPRINTABLE.test(text.replaceAll("\n", "")) &&
+    !HIDDEN.test(text.replaceAll("\n", "")) &&
     !LOOKS_LIKE_STRUCTURE.test(text);
   return isUnambiguous ? text : `\`\`\`json\n${jsonString(text)}\n\`\`\``;
 }

@@ -2,7 +2,7 @@
 
 export { withFileLock } from "./file-lock.ts";
 export { type FieldSpec, type FieldSpecs, generateState, type StateTemplate } from "./generate-state.ts";
-export { ALL_UNPRINTABLE, jsonString, layoutJson, UNPRINTABLE } from "./json-layout.ts";
+export { jsonString, layoutJson } from "./json-layout.ts";
 export type { MigrateFileOptions, MigrationReport, Migrations } from "./migrations.ts";
 export { migrate, migrateFile } from "./migrations.ts";
 export { fitOf, type JsonSchema, problemIn, type SchemaProblem, schemaRefused } from "./schema-check.ts";

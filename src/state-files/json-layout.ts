@@ -1,9 +1,7 @@
-/** Control, format, private, surrogate and unassigned characters, and Unicode's line separators. */
-export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}]/u;
-export const ALL_UNPRINTABLE = new RegExp(UNPRINTABLE.source, "gu");
+import { ALL_HIDDEN } from "../model/visible-text.ts";
 
 export function jsonString(text: string): string {
-  return JSON.stringify(text).replace(ALL_UNPRINTABLE, (character) =>
+  return JSON.stringify(text).replace(ALL_HIDDEN, (character) =>
     [...Array(character.length).keys()]
       .map((index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`)
       .join(""),
