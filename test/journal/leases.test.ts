@@ -187,6 +187,19 @@ describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
     await place.dispose();
   });
 
+  test("a lease is found by its whole name, not by the beginning of another's", async () => {
+    const place = await makePlace();
+    const journal = new Journal({ store: place.store });
+    const longer = await take(journal, "words/w-2", "a");
+    expect(await journal.leases.find("words/w")).toBeNull();
+    await take(journal, "words/w", "b");
+    expect(await journal.leases.find("words/w")).toMatchObject({ name: "words/w", holder: { owner: "b" } });
+    if (longer instanceof Lease) await longer.release();
+    expect(await journal.leases.find("words/w-2")).toMatchObject({ holder: null, token: 1 });
+    journal.leases.stop();
+    await place.dispose();
+  });
+
   test("a released lease is free at once, and its token is not reused", async () => {
     const place = await makePlace();
     const journal = new Journal({ store: place.store });

@@ -23,6 +23,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { quickFolder } from "../quick-folder.ts";
@@ -43,12 +44,16 @@ const SCOPES: Readonly<Record<string, readonly string[]>> = {
 /** In `sqlite`, `files` and `postgres`: the append paths. */
 const APPEND_PATHS =
   /\/(append|append-fast-path|queue|flush-queue|batch|leases|rows|acts|journal-file|folder-connection|state|write)\.ts$/;
+/** For suites that run on every store: the two fastest. A store has tests of its own. */
+const STORES = "memory,sqlite";
 /** Tests of minutes, whose short forms are among the others. */
 const LONG_TESTS = /(random-kills|system-call-kills|scale|failover|power-cut)\.test\.ts$/;
 
 /** The first try: tests that end soon. */
 const QUICK = { tests: 60, ms: 5_000 };
-const THOROUGH = { tests: 150, ms: 90_000 };
+const THOROUGH = { tests: 1_000, ms: 60_000 };
+/** Mutants in one process. */
+const BATCH = 25;
 const TEST_LIMIT_MS = 20_000;
 /** Nothing has ended for so long: an endless loop. */
 const STUCK_MS = 60_000;
@@ -59,6 +64,8 @@ interface Options {
   readonly only: readonly string[];
   readonly sample: number;
   readonly seed: number;
+  /** No new mutants are tried after this time. */
+  readonly minutes: number;
   readonly out: string | undefined;
 }
 
@@ -68,17 +75,18 @@ function readOptions(): Options {
       only: { type: "string", default: Object.keys(SCOPES).join(",") },
       sample: { type: "string", default: "200" },
       seed: { type: "string", default: "1" },
+      minutes: { type: "string", default: "60" },
       out: { type: "string" },
     },
   });
-  const { only, sample, seed, out } = values;
-  return { only: only.split(","), sample: +sample, seed: +seed, out };
+  const { only, sample, seed, minutes, out } = values;
+  return { only: only.split(","), sample: +sample, seed: +seed, minutes: +minutes, out };
 }
 
 const startedAt = performance.now();
-const home = mkdtempSync(join(quickFolder(), "holdfast-mutants-"));
-// Postgres may run as another user.
-chmodSync(home, 0o1777);
+const home = mkdtempSync(join(tmpdir(), "holdfast-mutants-"));
+/** Apart from the copy: a mutant may delete more than it should. */
+const temporary = mkdtempSync(join(quickFolder(), "holdfast-mutants-"));
 const copy = join(home, "copy");
 const results = join(home, "results");
 const running = new Set<ChildProcess>();
@@ -107,8 +115,16 @@ function makeCopy(only: readonly string[]): Mutant[] {
   return mutants;
 }
 
-const CONFIG = `import base from "./vitest.config.ts";
-export default { test: { ...base.test, include: ["mutants/*.test.ts"], maxWorkers: 1, sequence: {} } };
+/** One file after another in one process, by name. */
+const CONFIG = `import { BaseSequencer } from "vitest/node";
+import base from "./vitest.config.ts";
+class ByName extends BaseSequencer {
+  async sort(files) {
+    return files.sort((one, other) => (one.moduleId < other.moduleId ? -1 : 1));
+  }
+}
+const sequence = { sequencer: ByName };
+export default { test: { ...base.test, include: ["mutants/*.test.ts"], maxWorkers: 1, sequence } };
 `;
 
 function isMutated(file: string, only: readonly string[]): boolean {
@@ -154,11 +170,22 @@ async function runAll(runs: readonly Run[], ended: (name: string, verdict: Verdi
 }
 
 async function runProcess(ended: (name: string, verdict: Verdict) => void): Promise<Set<string>> {
+  mkdirSync(temporary, { recursive: true });
+  // Tests run processes as another user.
+  chmodSync(temporary, 0o1777);
+  const sentinel = join(temporary, "there");
+  writeFileSync(sentinel, "");
   const args = ["run", "--config=mutants.config.ts", `--reporter=${resolve("test/mutation/reporter.mjs")}`];
   const limits = [`--testTimeout=${TEST_LIMIT_MS}`, `--hookTimeout=${TEST_LIMIT_MS}`];
   const child = spawn(process.execPath, [resolve("node_modules/vitest/vitest.mjs"), ...args, ...limits], {
     cwd: copy,
-    env: { ...process.env, MUTANT_TESTS: copy, MUTANT_RESULTS: results, TMPDIR: home },
+    env: {
+      ...process.env,
+      HOLDFAST_STORES: STORES,
+      MUTANT_TESTS: copy,
+      MUTANT_RESULTS: results,
+      TMPDIR: temporary,
+    },
     stdio: ["ignore", "pipe", "inherit"],
     detached: true,
   });
@@ -182,6 +209,8 @@ async function runProcess(ended: (name: string, verdict: Verdict) => void): Prom
     const [word, name = "", state] = line.split(" ");
     if (word === "@begin") current = name;
     if (word === "@end") settle(name, state === "failed" ? "killed" : "survived");
+    // A mutant deleted everything: the tests after it would fail without reason.
+    if (word === "@end" && !existsSync(sentinel)) endGroup(child);
     watch();
   };
   watch();
@@ -193,6 +222,8 @@ async function runProcess(ended: (name: string, verdict: Verdict) => void): Prom
   });
   await once(child, "close");
   clearTimeout(watchdog);
+  // The mutant ended the process of the tests.
+  if (current !== null) settle(current, "killed");
   endGroup(child);
   running.delete(child);
   return done;
@@ -220,14 +251,26 @@ async function recordCoverage(files: readonly string[]): Promise<Coverage[]> {
   return lines.map((line) => JSON.parse(line) as Coverage);
 }
 
+/** Many tests run on each store. A mutant is tried with the fastest of them. */
+function withoutStore(name: string): string {
+  const [file = "", ...rest] = name.split(" > ");
+  return `${file} ${rest.join(" > ").replace(/\b(memory|sqlite|files|postgres)\b/gi, "")}`;
+}
+
 /** The fastest tests that reach it. Null if none does. */
 function trialFor(id: number, coverage: readonly Coverage[], limit: typeof QUICK): Trial | null {
+  const known = new Set<string>();
   const reaching = coverage
     .flatMap(({ file, tests, ids }) => {
       const isOfFile = ids.includes(id);
       return tests.filter((each) => isOfFile || each.ids.includes(id)).map((each) => ({ ...each, file }));
     })
-    .sort((one, other) => one.ms - other.ms);
+    .sort((one, other) => one.ms - other.ms)
+    .filter(({ name }) => {
+      const isNew = !known.has(withoutStore(name));
+      known.add(withoutStore(name));
+      return isNew;
+    });
   const chosen: typeof reaching = [];
   let ms = 0;
   for (const each of reaching) {
@@ -242,25 +285,34 @@ function trialFor(id: number, coverage: readonly Coverage[], limit: typeof QUICK
   return files.length === 0 ? null : { id, files };
 }
 
+/**
+ * Tries some mutants in one process. The last trial has none: if it fails, a mutant before it has left
+ * something behind, and those that seemed killed are tried again, each in a process of its own.
+ */
 async function tryMutants(
   ids: readonly number[],
   coverage: readonly Coverage[],
   limit: typeof QUICK,
   verdicts: Map<number, Verdict>,
 ): Promise<void> {
-  const runs: Run[] = [];
-  for (const id of ids) {
-    const trial = trialFor(id, coverage, limit);
-    if (trial === null) verdicts.set(id, "not reached");
-    else {
-      const text = `import { trySuite } from "../test/mutation/suite.ts";\ntrySuite(${JSON.stringify(trial)});\n`;
-      runs.push({ name: `mutant-${id}`, text });
-    }
-  }
-  await runAll(runs, (name, verdict) => {
-    verdicts.set(Number(name.slice(7)), verdict);
-    console.log(`${limit === QUICK ? "quick" : "thorough"} ${verdicts.size} ${name} ${verdict}`);
-  });
+  const trials = ids.flatMap((id) => trialFor(id, coverage, limit) ?? []);
+  for (const id of ids) verdicts.set(id, "not reached");
+  let isTainted = false;
+  const noted = (name: string, verdict: Verdict): void => {
+    if (name === CANARY) isTainted = verdict !== "survived";
+    else verdicts.set(Number(name.slice(7)), verdict);
+  };
+  const harmless = { id: 0, files: trials.slice(0, 5).flatMap(({ files }) => files.slice(0, 1)) };
+  await runAll([...trials.map((each) => runOf(each)), runOf(harmless, CANARY)], noted);
+  if (!isTainted) return;
+  for (const each of trials) if (verdicts.get(each.id) === "killed") await runAll([runOf(each)], noted);
+}
+
+const CANARY = "z-canary";
+
+function runOf(trial: Trial, name = `mutant-${trial.id}`): Run {
+  const text = `import { trySuite } from "../test/mutation/suite.ts";\ntrySuite(${JSON.stringify(trial)});\n`;
+  return { name, text };
 }
 
 /** A sample that a seed repeats (mulberry32). */
@@ -297,7 +349,7 @@ function report(sample: readonly Mutant[], verdicts: ReadonlyMap<number, Verdict
 }
 
 async function main(): Promise<void> {
-  const { only, sample: size, seed, out } = readOptions();
+  const { only, sample: size, seed, minutes, out } = readOptions();
   if (!Reflect.get(process.features, "typescript"))
     throw new Error("mutants need Node 24, which runs TypeScript");
   const server = await PostgresServer.start();
@@ -308,9 +360,14 @@ async function main(): Promise<void> {
   const coverage = await recordCoverage(testFilesFor(only));
   const verdicts = new Map<number, Verdict>();
   const ids = sample.map(({ id }) => id);
-  await tryMutants(ids, coverage, QUICK, verdicts);
-  const survivors = ids.filter((id) => verdicts.get(id) === "survived");
-  await tryMutants(survivors, coverage, THOROUGH, verdicts);
+  const isOver = (): boolean => performance.now() - startedAt > minutes * 60_000;
+  for (let at = 0; at < ids.length && !isOver(); at += BATCH) {
+    const batch = ids.slice(at, at + BATCH);
+    await tryMutants(batch, coverage, QUICK, verdicts);
+    const survivors = batch.filter((id) => verdicts.get(id) === "survived");
+    if (survivors.length > 0) await tryMutants(survivors, coverage, THOROUGH, verdicts);
+    console.log(report(sample, verdicts));
+  }
   const text = report(sample, verdicts);
   console.log(text);
   await server.stop();
@@ -319,7 +376,7 @@ async function main(): Promise<void> {
 
 process.on("exit", () => {
   for (const child of running) endGroup(child);
-  rmSync(home, { recursive: true, force: true });
+  for (const each of [home, temporary]) rmSync(each, { recursive: true, force: true });
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 await main();
