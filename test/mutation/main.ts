@@ -45,7 +45,7 @@ const SCOPES: Readonly<Record<string, readonly string[]>> = {
 const APPEND_PATHS =
   /\/(append|append-fast-path|queue|flush-queue|batch|leases|rows|acts|journal-file|folder-connection|state|write)\.ts$/;
 /** For suites that run on every store: the two fastest. A store has tests of its own. */
-const STORES = "memory,sqlite";
+const STORES = process.env["HOLDFAST_STORES"] ?? "memory,sqlite";
 /** Tests of minutes, whose short forms are among the others. */
 const LONG_TESTS = /(random-kills|system-call-kills|scale|failover|power-cut)\.test\.ts$/;
 
@@ -67,6 +67,8 @@ interface Options {
   /** No new mutants are tried after this time. */
   readonly minutes: number;
   readonly out: string | undefined;
+  /** Folders of tests, instead of those in `SCOPES`. */
+  readonly tests: readonly string[] | undefined;
 }
 
 function readOptions(): Options {
@@ -77,10 +79,18 @@ function readOptions(): Options {
       seed: { type: "string", default: "1" },
       minutes: { type: "string", default: "60" },
       out: { type: "string" },
+      tests: { type: "string" },
     },
   });
-  const { only, sample, seed, minutes, out } = values;
-  return { only: only.split(","), sample: +sample, seed: +seed, minutes: +minutes, out };
+  const { only, sample, seed, minutes, out, tests } = values;
+  return {
+    only: only.split(","),
+    sample: +sample,
+    seed: +seed,
+    minutes: +minutes,
+    out,
+    tests: tests?.split(","),
+  };
 }
 
 const startedAt = performance.now();
@@ -134,11 +144,11 @@ function isMutated(file: string, only: readonly string[]): boolean {
   return !scope.startsWith("src/stores/") || APPEND_PATHS.test(file);
 }
 
-function testFilesFor(only: readonly string[]): string[] {
+function testFilesFor({ only, tests }: Options): string[] {
   const scopes = Object.entries(SCOPES).filter(([scope]) =>
     only.some((each) => scope.startsWith(each) || each.startsWith(scope)),
   );
-  const folders = [...new Set(scopes.flatMap(([, tests]) => tests))];
+  const folders = tests ?? [...new Set(scopes.flatMap(([, each]) => each))];
   const all = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "test"], { encoding: "utf8" });
   return all
     .split("\n")
@@ -349,7 +359,8 @@ function report(sample: readonly Mutant[], verdicts: ReadonlyMap<number, Verdict
 }
 
 async function main(): Promise<void> {
-  const { only, sample: size, seed, minutes, out } = readOptions();
+  const options = readOptions();
+  const { only, sample: size, seed, minutes, out } = options;
   if (!Reflect.get(process.features, "typescript"))
     throw new Error("mutants need Node 24, which runs TypeScript");
   const server = await PostgresServer.start();
@@ -357,7 +368,7 @@ async function main(): Promise<void> {
   const mutants = makeCopy(only);
   const sample = sampleOf(mutants, size, seed);
   console.log(`${mutants.length} mutants, ${sample.length} in the sample`);
-  const coverage = await recordCoverage(testFilesFor(only));
+  const coverage = await recordCoverage(testFilesFor(options));
   const verdicts = new Map<number, Verdict>();
   const ids = sample.map(({ id }) => id);
   const isOver = (): boolean => performance.now() - startedAt > minutes * 60_000;

@@ -1,8 +1,15 @@
-// Tells the tool, line by line, which file runs and how it ended.
+// Tells the tool, line by line, which file runs and how it ended. A failure without a mutant is shown.
 
 export default class Lines {
   onTestModuleStart({ moduleId }) {
     console.log(`@begin ${nameOf(moduleId)}`);
+  }
+
+  onTestCaseResult(test) {
+    const { state, errors } = test.result();
+    if (state === "failed" && nameOf(test.module.moduleId).startsWith("file-")) {
+      console.error(`without a mutant: ${test.fullName}\n${errors[0]?.message}`);
+    }
   }
 
   onTestModuleEnd(module) {
