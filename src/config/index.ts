@@ -26,7 +26,7 @@ import { type ProjectPlace, projectPlace } from "../project-place.ts";
 import { refuseUntrustedStore } from "../project-trust.ts";
 import { type ConfigPlace, isTrusted, textOf } from "./trust.ts";
 
-export { coveredFiles, distrust, isTrusted, trust } from "./trust.ts";
+export { coveredFiles, distrust, trust } from "./trust.ts";
 
 /**
  * The content of `holdfast.config.ts` (or `.js`, `.mjs`, `.json`). Every field is optional.
