@@ -37,8 +37,10 @@ const LIMITS = {
   blockers: 10,
   questions: 8,
   sessions: 5,
-  files: 8,
+  implementations: 6,
+  files: 6,
 };
+const REASON_CHARACTERS = 120;
 
 /** The lines of a list, and how many it leaves out. */
 interface Shown {
@@ -62,7 +64,9 @@ interface StateSummary {
   readonly blockers: Shown;
   readonly questions: Shown;
   readonly sessions: Shown;
+  readonly implementations: Shown;
   readonly files: Shown;
+  readonly earlierFiles: Shown;
 }
 
 export function summaryOf(state: GoalState, survey: Survey): StateSummary {
@@ -83,7 +87,10 @@ export function summaryOf(state: GoalState, survey: Survey): StateSummary {
     decisions: last(
       [...state.decisions.values()].filter(({ supersededBy }) => supersededBy === null),
       LIMITS.decisions,
-      ({ id, date, type, context, decision }) => named(id, `(${date}, ${type}) ${context}: ${decision}`),
+      ({ id, date, type, context, decision, reason }) => {
+        const why = oneLine(reason, REASON_CHARACTERS);
+        return `${named(id, `(${date}, ${type}) ${context}: ${decision}`)} (because: ${why})`;
+      },
     ),
     blockers: last(
       [...state.blockers.values()].filter(({ status }) => status !== "resolved"),
@@ -99,16 +106,35 @@ export function summaryOf(state: GoalState, survey: Survey): StateSummary {
       const work = entry.workingOn === null ? "" : `, working on ${entry.workingOn}`;
       const done = entry.completed.length === 0 ? "" : `, completed ${entry.completed.length}`;
       const why = entry.handoffReason === null ? "" : `, handed off: ${entry.handoffReason}`;
-      return line(`${entry.id} (${entry.agent}) ${entry.status}${work}${done}${why}`);
+      const times = [entry.startedAt, entry.endedAt].flatMap((at) => (at === null ? [] : [minute(at)]));
+      const spent = `, ${times.join(" to ")}`;
+      return line(`${entry.id} (${entry.agent}) ${entry.status}${spent}${work}${done}${why}`);
     }),
-    files: last(
-      [...state.files.values()]
-        .filter(({ modifiedAt }) => modifiedAt !== null)
-        .sort((a, b) => (a.modifiedAt ?? 0) - (b.modifiedAt ?? 0) || (a.path < b.path ? -1 : 1)),
-      LIMITS.files,
-      ({ path, task }) => line(task === null ? path : `${path} (${task})`),
-    ),
+    implementations: last(state.implementations, LIMITS.implementations, ({ text }) => line(text)),
+    ...modifiedFiles(state),
   };
+}
+
+/** `2024-01-14 09:00Z` */
+const minute = (at: number): string =>
+  String(isoTime(at))
+    .replace("T", " ")
+    .replace(/:\d\d\.\d+Z$/, "Z");
+
+/** The files of the latest session, apart from those of earlier ones. */
+function modifiedFiles(state: GoalState): Pick<StateSummary, "files" | "earlierFiles"> {
+  const entries = [...state.history.values()];
+  const session = (entries.findLast(({ status }) => status === "active") ?? entries.at(-1))?.id ?? null;
+  const modified = [...state.files.values()]
+    .filter(({ modifiedAt }) => modifiedAt !== null)
+    .sort((a, b) => (a.modifiedAt ?? 0) - (b.modifiedAt ?? 0) || (a.path < b.path ? -1 : 1));
+  const shown = (isShown: boolean): Shown =>
+    last(
+      modified.filter((file) => (file.session === session) === isShown),
+      LIMITS.files,
+      ({ path, task }) => oneLine(task === null ? path : `${path} (${task})`, ITEM_CHARACTERS),
+    );
+  return { files: shown(true), earlierFiles: shown(false) };
 }
 
 /** Names the same task as the briefing and `holdfast next`. */
@@ -198,7 +224,9 @@ export function renderStatePage(summary: StateSummary, seq: number): SealedText 
     section("Blockers", listed(summary.blockers, "blockers/")),
     section("Open Questions", listed(summary.questions, "agent_state.json")),
     section("Sessions", listed(summary.sessions, "sessions/")),
-    section("Files Modified", listed(summary.files, "agent_state.json")),
+    section("Key Implementations", listed(summary.implementations, "agent_state.json")),
+    section("Files Modified This Session", listed(summary.files, "agent_state.json")),
+    section("Files Modified Earlier", listed(summary.earlierFiles, "agent_state.json")),
   ];
   return sealMarkdown(summary.goal, seq, `${yamlFields(fields)}---\n\n${body.join("\n\n")}\n`);
 }
