@@ -47,7 +47,7 @@ interface ImportNotes {
   readonly kept: readonly string[];
 }
 
-const FILE_BYTES = 256 * 1024;
+const FILE_BYTES = 1024 * 1024;
 
 export interface ImportOptions {
   readonly file: string;
