@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "tsdown";
 
@@ -63,8 +64,13 @@ export default defineConfig({
     neverBundle: [/^node:/, /^@langchain\//, /^@anthropic-ai\//, /^@openai\//, /^ai(\/|$)/, /^@ai-sdk\//],
     alwaysBundle: BUNDLED,
   },
+  // The page of `holdfast ui` is for a browser, so it is a bundle of its own.
+  hooks: { "build:done": () => void execFileSync(process.execPath, ["scripts/build-page.mjs", "dist/ui"]) },
   copy: [
     { from: "node_modules/zod/LICENSE", to: "dist/licenses", rename: "zod.txt" },
     { from: "node_modules/uuid/LICENSE.md", to: "dist/licenses", rename: "uuid.txt" },
+    { from: "node_modules/preact/LICENSE", to: "dist/licenses", rename: "preact.txt" },
+    { from: "node_modules/@preact/signals/LICENSE", to: "dist/licenses", rename: "preact-signals.txt" },
+    { from: "node_modules/uplot/LICENSE", to: "dist/licenses", rename: "uplot.txt" },
   ],
 });

@@ -352,6 +352,8 @@ try {
     const natives = [
       step("format and lint", here("biome", "ci", "--colors=off", ".")),
       checkTypes("types", here, "--noEmit"),
+      // The page sees a browser's globals, and the rest must not.
+      checkTypes("types of the page", here, "--noEmit", "-p", "ui"),
     ];
     const aside = on((await fetching) ?? process.execPath);
     await Promise.all([...natives, step("unused code", aside("knip")), checkPackage(aside)]);

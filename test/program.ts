@@ -32,7 +32,7 @@ const SETS = {
   store: STORE,
   // The crash programs of SQLite, which here open a folder of files instead of a SQLite file.
   files: { ...STORE, instead: { "src/stores/sqlite/index.ts": "test/stores/files/programs/as-sqlite.ts" } },
-  command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs"] },
+  command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs", "test/web/programs"] },
   demo: { of: ["demo/main.ts"] },
   // Examples and recorder must share the module that records the calls.
   examples: { of: ["examples", "test/examples/recorder.ts", "test/examples/together.ts"] },

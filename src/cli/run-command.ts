@@ -19,7 +19,7 @@ export async function runCommand(
   const options = command.ask && canAsk ? await command.ask(typed, args) : typed;
   const input = inputOf(command, args, options);
   const reason = command.answersFor ? await askForReason(command.words, options) : {};
-  const context = await contextOf(options, command.ignoresConfig);
+  const context = await contextOf(options, { ignoresConfig: command.ignoresConfig === true });
   try {
     const defined = Object.entries({ ...input, ...reason }).filter(([, value]) => value !== undefined);
     const data = await perform(operation, context, Object.fromEntries(defined));
@@ -32,7 +32,10 @@ export async function runCommand(
   }
 }
 
-export function contextOf(options: Options, ignoresConfig = false): Promise<Context> {
+export function contextOf(
+  options: Options,
+  { ignoresConfig = false, via }: { readonly ignoresConfig?: boolean; readonly via?: string } = {},
+): Promise<Context> {
   return Context.of({
     ignoresConfig,
     store: options["store"] as string | undefined,
@@ -40,6 +43,7 @@ export function contextOf(options: Options, ignoresConfig = false): Promise<Cont
     goal: goalOption(options["goal"]),
     by: actorFrom(options),
     caller: "person",
+    ...(via !== undefined && { via }),
     warn: (error) => reportWarning(error, options["json"] === true),
   });
 }

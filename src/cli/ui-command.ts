@@ -12,10 +12,10 @@ import { contextOf } from "./run-command.ts";
 import { EXIT, envelope, openScreen } from "./screen.ts";
 
 /** The same port at every start, so that bookmarks and links in terminals stay valid. */
-export const UI_PORT = 4646;
+const UI_PORT = 4646;
 
 export async function ui(options: Options): Promise<void> {
-  const context = await contextOf(options);
+  const context = await contextOf(options, { via: "web" });
   try {
     const { paint } = await openScreen(options);
     const readOnly = options["readOnly"] === true ? "it was started with --read-only" : null;

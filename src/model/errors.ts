@@ -27,6 +27,7 @@ const ERROR_CODES = {
   CALL_TRANSITION: { retryable: false },
   CALL_NOT_FOUND: { retryable: false },
   CALL_NOT_WAITING: { retryable: false },
+  CALL_CHANGED: { retryable: false },
   STATE_STALE: { retryable: false },
   SESSION_HELD: { retryable: true },
   SESSION_ENDED: { retryable: false },

@@ -141,7 +141,12 @@ async function refuseIfCancelled({ sessions }: Holdfast, session: string, callId
   throw new HoldfastError("CALL_TRANSITION", message, { hint, data: { session, callId } });
 }
 
-const named = z.strictObject({ callId: text, session: text.optional() });
+const named = z.strictObject({
+  callId: text,
+  session: text.optional(),
+  /** The position of the session that the person saw: a call that changed since is not answered. */
+  seq: z.int().nonnegative().optional(),
+});
 const answered = z.strictObject({
   callId: text,
   session: text.nullable(),
@@ -231,11 +236,11 @@ export const callOperations = [
         why: text.min(1),
       }),
       result: answered.extend({ outcome: text, hasResult: z.boolean() }),
-      async run(context, { callId: typed, session, outcome, result, by, why }) {
+      async run(context, { callId: typed, session, seq, outcome, result, by, why }) {
         const hasResult = outcome === "landed" && result !== undefined;
         const answer = outcome === "landed" ? { outcome, ...definedFields({ result }) } : { outcome };
         const done = await answerCall(context, typed, session, outcome === "retry", (calls, call) =>
-          calls.resolve(call, { ...answer, by, why }),
+          calls.resolve(call, { ...answer, by, why, ...definedFields({ seq }), ...context.via }),
         );
         return { ...done, outcome, hasResult };
       },
@@ -254,7 +259,7 @@ export const callOperations = [
       const { journal } = await context.holdfast();
       const approvedUntil = expiresInMs === undefined ? null : isoTime(journal.now() + expiresInMs);
       const done = await answerCall(context, typed, session, true, (calls, call) =>
-        calls.approve(call, definedFields({ ...rest, expiresInMs })),
+        calls.approve(call, { ...definedFields({ ...rest, expiresInMs }), ...context.via }),
       );
       return { ...done, approvedUntil };
     },
@@ -263,7 +268,9 @@ export const callOperations = [
     who: "person",
     input: named.extend({ by: text.min(1), why: text.min(1) }),
     result: answered,
-    run: (context, { callId: typed, session, by, why }) =>
-      answerCall(context, typed, session, false, (calls, call) => calls.deny(call, { by, why })),
+    run: (context, { callId: typed, session, ...rest }) =>
+      answerCall(context, typed, session, false, (calls, call) =>
+        calls.deny(call, { ...definedFields(rest), ...context.via }),
+      ),
   }),
 ];

@@ -35,6 +35,8 @@ export interface ContextOptions extends StoreOptions {
   readonly goal?: string | undefined;
   readonly by: Actor;
   readonly caller: Caller;
+  /** The surface that a person uses, recorded with their answers: `web`. */
+  readonly via?: string;
   /** Called with problems that do not stop the operation; a process warning unless set. */
   readonly warn?: (error: unknown) => void;
 }
@@ -44,6 +46,8 @@ export class Context {
   readonly cwd: string;
   readonly by: Actor;
   readonly caller: Caller;
+  /** Recorded with a person's act, if it did not come from the command line. */
+  readonly via: { readonly via?: string };
   readonly now: () => number = Date.now;
   readonly isStoreNamed: boolean;
   /** Whether answers cover all namespaces. An agent sees only its own: nothing crosses a namespace. */
@@ -71,6 +75,7 @@ export class Context {
     this.coversAll = place.coversAll && options.caller === "person";
     this.by = options.by;
     this.caller = options.caller;
+    this.via = options.via === undefined ? {} : { via: options.via };
     this.defaultGoal = options.goal;
     this.openOptions = { ...openOptionsOf(place), ...(options.warn && { warn: options.warn }) };
   }

@@ -4,7 +4,7 @@ import { statSync } from "node:fs";
 import * as z from "zod";
 import { isProvablyDead } from "../journal/index.ts";
 import { shellWord, streamId, streamName } from "../model/names.ts";
-import { type Call, type SessionState, sessionKind } from "../model/session/index.ts";
+import { type Call, isNotStarted, type SessionState, sessionKind } from "../model/session/index.ts";
 import { age } from "../model/time.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow, LeaseRow, StreamRow } from "../store.ts";
@@ -398,7 +398,7 @@ function addTimings(tools: Map<string, Timing>, waits: number[], state: SessionS
     const timing = tools.get(call.tool) ?? { times: [], calls: 0, unknown: 0, failed: 0 };
     tools.set(call.tool, timing);
     timing.calls += 1;
-    if (call.lostAt !== null || call.status === "unknown") timing.unknown += 1;
+    if ((call.lostAt !== null || call.status === "unknown") && !isNotStarted(call)) timing.unknown += 1;
     if (call.status === "failed") timing.failed += 1;
     if (call.settledBy === "execute" && call.settledAt !== null)
       timing.times.push(call.settledAt - call.issuedAt);

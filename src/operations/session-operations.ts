@@ -297,7 +297,11 @@ export const sessionOperations = [
     result: z.strictObject({ session: text, effects: z.enum(["on", "off"]) }),
     async run(context, { session: typed, effects, by, why }) {
       const { holdfast, id } = await findSession(context, typed);
-      await holdfast.sessions.setEffects(id, effects === "on" ? "live" : "refused", { by, why });
+      await holdfast.sessions.setEffects(id, effects === "on" ? "live" : "refused", {
+        by,
+        why,
+        ...context.via,
+      });
       return { session: id, effects };
     },
   }),
@@ -310,7 +314,7 @@ export const sessionOperations = [
       result: z.strictObject({ session: text }),
       async run(context, { session: typed, why }) {
         const { holdfast, id } = await findSession(context, typed);
-        await holdfast.sessions.retry(id, { by: context.by.name, ...definedFields({ why }) });
+        await holdfast.sessions.retry(id, { by: context.by.name, ...definedFields({ why }), ...context.via });
         return { session: id };
       },
     },
@@ -321,7 +325,7 @@ export const sessionOperations = [
     result: z.strictObject({ session: text, status: text }),
     async run(context, { session: typed, by, why }) {
       const { holdfast, id } = await findSession(context, typed);
-      await holdfast.sessions.cancel(id, { by, why });
+      await holdfast.sessions.cancel(id, { by, why, ...context.via });
       return { session: id, status: (await holdfast.sessions.get(id)).status };
     },
   }),

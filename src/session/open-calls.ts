@@ -39,7 +39,7 @@ export type Answer =
   | { readonly outcome: "failed" };
 
 /** A person lets a call run that has not run: `{ by: "ann", args: { eur: 50 }, expiresInMs: 3_600_000 }`. */
-export interface Approval {
+export interface Approval extends Seen {
   readonly by: string;
   readonly why?: string;
   /** Runs the call with these arguments instead. The model reads that they were changed. */
@@ -48,12 +48,23 @@ export interface Approval {
   readonly expiresInMs?: number;
 }
 
-const APPROVAL = { by: "text", why: "text", args: null, expiresInMs: "duration" } as const;
+const SEEN = { seq: "count", via: "text" } as const;
+const APPROVAL = { by: "text", why: "text", args: null, expiresInMs: "duration", ...SEEN } as const;
+
+/** More fields of an answer: `{ seq: 41, via: "web" }`. */
+export interface Seen {
+  /** The position of the session that the person saw. A call that changed since is not answered. */
+  readonly seq?: number;
+  /** The surface that the person used, recorded with the answer. */
+  readonly via?: string;
+}
+
+type Said = Seen & { readonly by: string; readonly why: string };
 
 type AnyAnswer =
-  | (Answer & { readonly by: string; readonly why: string })
+  | (Answer & Said)
   | ({ readonly outcome: "approved" } & Approval)
-  | { readonly outcome: "denied"; readonly by: string; readonly why: string };
+  | ({ readonly outcome: "denied" } & Said);
 
 const OUTCOMES = ["landed", "retry", "failed"] as const satisfies readonly Answer["outcome"][];
 
@@ -150,7 +161,7 @@ export class OpenCalls {
    */
   async resolve(
     call: CallName,
-    answer: Answer & { readonly by: string; readonly why: string },
+    answer: Answer & Seen & { readonly by: string; readonly why: string },
   ): Promise<Resolved> {
     checkOption("calls.resolve: outcome", answer?.outcome, OUTCOMES);
     for (const word of ["by", "why"] as const) checkOption(`calls.resolve: ${word}`, answer[word], "text");
@@ -175,10 +186,13 @@ export class OpenCalls {
    * @example
    * await holdfast.calls.deny("c1", { by: "ann", why: "over the limit" });
    */
-  async deny(call: CallName, { by, why }: { readonly by: string; readonly why: string }): Promise<Resolved> {
-    checkOption("calls.deny: by", by, "text");
-    checkOption("calls.deny: why", why, "text");
-    return this.answer(call, { outcome: "denied", by, why });
+  async deny(
+    call: CallName,
+    denial: Seen & { readonly by: string; readonly why: string },
+  ): Promise<Resolved> {
+    checkOptions("calls.deny", denial, { by: "text", why: "text", ...SEEN });
+    for (const word of ["by", "why"] as const) checkOption(`calls.deny: ${word}`, denial?.[word], "text");
+    return this.answer(call, { outcome: "denied", ...denial });
   }
 
   private async answer(call: CallName, answer: AnyAnswer): Promise<Resolved> {
@@ -191,6 +205,8 @@ export class OpenCalls {
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
     mustFit(session, asked, answer);
     const { generation } = log.head;
+    const seen = markOf(asked);
+    if (answer.seq !== undefined) await this.mustBeAsSeen(log, asked, answer.seq);
     // A retry continues the sub-agent as it is, with its calls in doubt. An unapproved call has none.
     const stop = async (): Promise<Amounts | null> => {
       const { outcome, by, why } = answer;
@@ -206,6 +222,7 @@ export class OpenCalls {
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
         if (!lease && current.status !== "waiting") throw isInProgress(session, current, null);
         mustFit(session, current, answer);
+        if (answer.seq !== undefined && markOf(current) !== seen) throw hasChanged(session, callId);
         const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
         const costs = spent ? [draftChildSpent(state.budget, callId, spent)] : [];
         const events = [...before, ...costs, answerDraft(current, answer, result, marks, this.journal.now())];
@@ -215,6 +232,16 @@ export class OpenCalls {
     const settle = async (lease: Lease | null): Promise<Resolved> =>
       commitFailure(this.journal, asked, commit(lease, await stop()));
     return asked.status === "waiting" ? settle(null) : this.withLease(log, asked, answer.by, settle);
+  }
+
+  /** Other events of the session do not matter: a running agent writes all the time. */
+  private async mustBeAsSeen(
+    { stream, head }: Log<SessionState>,
+    { callId }: Call,
+    seq: number,
+  ): Promise<void> {
+    for await (const [, { data }] of this.journal.events(stream, seq, head.seq))
+      if ((data as { callId?: unknown }).callId === callId) throw hasChanged(streamId(stream), callId);
   }
 
   /** Fences the previous holder: if it wakes up, it starts nothing beside this answer. */
@@ -278,6 +305,18 @@ function isInProgress(session: string, { callId, status }: Call, holder: Holder 
   });
 }
 
+/** Differs after every event about the call. */
+function markOf({ status, attempt, issuedAt, lostAt, verify, by, why }: Call): string {
+  return JSON.stringify([status, attempt, issuedAt, lostAt, verify?.at, by, why]);
+}
+
+function hasChanged(session: string, callId: string): HoldfastError {
+  return new HoldfastError("CALL_CHANGED", `call ${callId} of session ${session} has changed meanwhile`, {
+    hint: "Nothing was recorded. Look at it again, then answer.",
+    data: { session, callId },
+  });
+}
+
 function notOpen(session: string, callId: string, call: Call | undefined): HoldfastError {
   const what = `call ${callId} of session ${session}`;
   const data = { session, callId };
@@ -319,28 +358,29 @@ function answerDraft(
   now: number,
 ): Draft {
   const { callId, attempt } = call;
-  const { by: person } = answer;
+  const { by: person, via } = answer;
+  const how = via === undefined ? { person } : { person, via };
   switch (answer.outcome) {
     case "landed": {
       const { why } = answer;
-      return { type: "call.completed", data: { callId, attempt, result, by: "person", person, why } };
+      return { type: "call.completed", data: { callId, attempt, result, by: "person", ...how, why } };
     }
     case "failed":
     case "denied": {
       const { outcome, why } = answer;
       const said = outcome === "denied" ? "denied it" : "says that it did not happen";
       const error = { message: `${person} ${said}: ${why}` };
-      return { type: "call.failed", data: { callId, attempt, error, by: "person", person, why, ...marks } };
+      return { type: "call.failed", data: { callId, attempt, error, by: "person", ...how, why, ...marks } };
     }
     case "retry":
-      return { type: "call.granted", data: { callId, person, why: answer.why } };
+      return { type: "call.granted", data: { callId, ...how, why: answer.why } };
     case "approved": {
       const { why, args, expiresInMs } = answer;
       const changed = args === undefined ? {} : { args: copyArgs(args, `args of ${call.tool}`) };
       const until = expiresInMs === undefined ? {} : { until: now + expiresInMs };
       return {
         type: "call.approved",
-        data: { callId, person, ...(why && { why }), ...changed, ...until },
+        data: { callId, ...how, ...(why && { why }), ...changed, ...until },
       };
     }
   }

@@ -111,7 +111,7 @@ function pageOfRows(rows: readonly StreamRow[], limit: number, cursor?: string):
 }
 
 function mustSpeak(what: string, spoken: Spoken): void {
-  checkOptions(what, spoken ?? {}, { by: "text", why: "text" });
+  checkOptions(what, spoken ?? {}, { by: "text", why: "text", via: "text" });
   checkOption(`${what}: by`, spoken?.by, "text");
 }
 
@@ -278,7 +278,9 @@ export class Sessions {
         const hint = "Nothing was changed. Call session.reopen() in its agent to make it active again.";
         throw new HoldfastError("SESSION_ENDED", problem, { hint, data: { session: id } });
       }
-      return [{ type: "session.status", data: { status: "active", why: spoken.why ?? null, by: spoken.by } }];
+      const { by, why = null, via } = spoken;
+      const data = { status: "active", why, by, ...(via !== undefined && { via }) };
+      return [{ type: "session.status", data }];
     });
   }
 

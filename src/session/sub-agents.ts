@@ -27,6 +27,8 @@ import { incarnationOf } from "./session-core.ts";
 export interface Spoken {
   readonly by: string;
   readonly why?: string;
+  /** The surface that the person used, recorded with the act: `"web"`. */
+  readonly via?: string;
 }
 
 /** The id of a sub-agent's session. It follows from the call, so a resumed call finds it again. */
@@ -57,15 +59,15 @@ export async function cancelChildren(
 }
 
 /** `isAbandoned`: the session had no owner, and no new owner has written to it since that look. */
-export function cancellation(state: SessionState, { by, why }: Spoken, isAbandoned: boolean): Draft[] {
-  const data = { status: "cancelled", why: why ?? null, by };
+export function cancellation(state: SessionState, { by, why, via }: Spoken, isAbandoned: boolean): Draft[] {
+  const data = { status: "cancelled", why: why ?? null, by, ...(via !== undefined && { via }) };
   const isActive = state.status === "active";
   const ended = isActive ? [{ type: "session.status", data }] : [];
   const isCancelled = isActive || state.status === "cancelled";
   return [...ended, ...(isAbandoned && isCancelled ? escalateToPerson(openCallsOf(state)) : [])];
 }
 
-interface Stop extends Required<Spoken> {
+interface Stop extends Required<Omit<Spoken, "via">> {
   readonly journal: Journal;
   readonly outcome: "landed" | "failed";
   readonly onCrash: OnCrash;

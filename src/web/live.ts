@@ -15,7 +15,7 @@ import { isProvablyDead } from "../journal/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { LeaseRow } from "../store.ts";
 
-export const MAX_STREAMS = 16;
+const MAX_STREAMS = 16;
 const KEPT = 1_000;
 const ROWS = 100;
 const MAX_ROWS = 500;

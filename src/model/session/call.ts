@@ -189,6 +189,8 @@ const result = () =>
     z.strictObject({ value: json }),
     z.strictObject({ artifact: z.string().length(64), bytes: z.int().nonnegative() }),
   ]);
+/** The surface that a person used, if it was not the command line: `web`. */
+const via = () => text.optional();
 const error = () => z.strictObject({ message: text, name: text.optional() });
 const settledBy = () => z.enum(SETTLED_BY);
 
@@ -217,6 +219,7 @@ export const completedSchema = lazySchema(() =>
     result: result(),
     by: settledBy(),
     person: text.optional(),
+    via: via(),
     why: text.optional(),
   }),
 );
@@ -230,6 +233,7 @@ export const failedSchema = lazySchema(() =>
     error: error(),
     by: settledBy(),
     person: text.optional(),
+    via: via(),
     why: text.optional(),
     messageId: text.nullable().optional(),
     tool: text.optional(),
@@ -281,7 +285,7 @@ export const waitingSchema = lazySchema(() =>
 export type WaitingData = DataOf<typeof waitingSchema>;
 
 export const grantedSchema = lazySchema(() =>
-  z.strictObject({ callId: knownCallId, person: text, why: text }),
+  z.strictObject({ callId: knownCallId, person: text, via: via(), why: text }),
 );
 export type GrantedData = DataOf<typeof grantedSchema>;
 
@@ -290,6 +294,7 @@ export const approvedSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     person: text,
+    via: via(),
     why: text.optional(),
     args: json.optional(),
     /** The approval is void from this time on. */

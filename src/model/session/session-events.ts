@@ -169,7 +169,13 @@ export const sessionEvents = {
   "session.status": on(
     1,
     lazySchema(() =>
-      z.strictObject({ status: z.enum(SESSION_STATUSES), why: text.nullable(), by: text.nullable() }),
+      z.strictObject({
+        status: z.enum(SESSION_STATUSES),
+        why: text.nullable(),
+        by: text.nullable(),
+        /** The surface that a person used, if it was not the command line: `web`. */
+        via: text.optional(),
+      }),
     ),
     (state, { status, why, by }) => {
       state.status = status;
@@ -180,7 +186,12 @@ export const sessionEvents = {
   "session.effects": on(
     1,
     lazySchema(() =>
-      z.strictObject({ effects: z.enum(["live", "refused"]), by: text.optional(), why: text.optional() }),
+      z.strictObject({
+        effects: z.enum(["live", "refused"]),
+        by: text.optional(),
+        via: text.optional(),
+        why: text.optional(),
+      }),
     ),
     (state, data) => {
       state.effects = data.effects;

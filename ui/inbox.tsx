@@ -1,0 +1,209 @@
+/** The start page: everything undecided, and the answers for it. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { AnswerDialog, type Asked, choicesFor, Facts, isOneKind, type Undecided } from "./answer.tsx";
+import { canAct, me, useAnswer } from "./api.ts";
+import { Age, Command, Empty, Pill, Problem, useKeys } from "./parts.tsx";
+import { link, route, setQuery } from "./router.ts";
+import { json, plural } from "./text.ts";
+
+const LABELS: Readonly<Record<Undecided["kind"], readonly [label: string, tone: string]>> = {
+  approval: ["approval", "warn"],
+  call: ["outcome", "bad"],
+  crash: ["crash", "bad"],
+  budget: ["budget", "warn"],
+  session: ["session", "warn"],
+  blocker: ["blocker", "bad"],
+  claim: ["claim", "warn"],
+  task: ["task", ""],
+  edit: ["edit", "warn"],
+};
+
+function isAsked(item: Undecided): item is Asked {
+  return item.call !== null && item.session !== null;
+}
+
+export function Inbox(): JSX.Element {
+  const { data, error } = useAnswer("inbox");
+  const [at, setAt] = useState(0);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [answering, setAnswering] = useState<{ items: readonly Asked[]; start: string | null } | null>(null);
+  const { kind = "" } = route.value.query;
+  const all = data?.items ?? [];
+  const items = kind === "" ? all : all.filter((item) => item.kind === kind);
+  const current = items[Math.min(at, items.length - 1)];
+  const marked = items.filter(isAsked).filter(({ id }) => chosen.has(id));
+  const answer = (start: string | null): void => {
+    if (!canAct.value || !current) return;
+    const [first] = marked;
+    if (first) setAnswering({ items: marked, start });
+    else if (isAsked(current)) setAnswering({ items: [current], start });
+  };
+  const mark = (item: Undecided | undefined): void => {
+    if (!item || !isAsked(item)) return;
+    const next = new Set([...chosen].filter((id) => items.some((each) => each.id === id)));
+    if (!next.delete(item.id)) {
+      // Only calls of one tool and one crash can be answered together.
+      const [first] = marked;
+      if (first && !isOneKind(first, item)) next.clear();
+      next.add(item.id);
+    }
+    setChosen(next);
+  };
+  const byKey = (key: string) => (): void => {
+    const choice =
+      current && isAsked(current) ? choicesFor(current).find((each) => each.key === key) : undefined;
+    if (choice) answer(choice.outcome);
+  };
+  useKeys({
+    j: () => setAt(Math.min(items.length - 1, at + 1)),
+    k: () => setAt(Math.max(0, at - 1)),
+    x: () => mark(current),
+    Enter: () => answer(null),
+    ...Object.fromEntries(["l", "r", "f", "a", "d"].map((key) => [key, byKey(key)])),
+  });
+  useEffect(() => {
+    document.querySelector(".inbox .current")?.scrollIntoView({ block: "nearest" });
+  }, [at]);
+  const counts = new Map<string, number>();
+  for (const item of all) counts.set(item.kind, (counts.get(item.kind) ?? 0) + 1);
+  return (
+    <section class="inbox" aria-label="Inbox">
+      <header class="head">
+        <h1>Inbox</h1>
+        <p class="sub">
+          {data === null
+            ? "looking…"
+            : all.length === 0
+              ? "nothing is undecided"
+              : `${plural(all.length, "thing")} undecided`}
+        </p>
+        <div class="filters" role="group" aria-label="Kind">
+          {[...counts].map(([name, count]) => (
+            <button
+              type="button"
+              key={name}
+              aria-pressed={kind === name}
+              onClick={() => setQuery({ kind: kind === name ? "" : name })}
+            >
+              {LABELS[name as Undecided["kind"]][0]} <span class="count">{count}</span>
+            </button>
+          ))}
+        </div>
+      </header>
+      <Problem error={error} />
+      {data !== null && items.length === 0 ? (
+        <Empty title="Nothing waits for you" line="holdfast demo --ui">
+          Calls whose outcome nobody knows, approvals, blockers and crashed sessions appear here. The agents
+          that run now need no answer. To see one appear, let the demo kill an agent:
+        </Empty>
+      ) : null}
+      <div class="split">
+        <ul class="rows" aria-label="Undecided">
+          {items.map((item, index) => (
+            <Row
+              key={item.id}
+              item={item}
+              isCurrent={item === current}
+              isChosen={chosen.has(item.id)}
+              onPick={() => {
+                setAt(index);
+                // On a narrow screen the details are below the list.
+                if (innerWidth <= 860) document.querySelector(".detail")?.scrollIntoView({ block: "start" });
+              }}
+              onMark={() => mark(item)}
+            />
+          ))}
+          {data !== null && data.leftOut > 0 ? (
+            <li class="sub pad">{plural(data.leftOut, "more open call")}: answer these first</li>
+          ) : null}
+        </ul>
+        {current ? <Detail item={current} marked={marked} answer={answer} /> : null}
+      </div>
+      {answering ? (
+        <AnswerDialog
+          {...answering}
+          onClose={() => {
+            setAnswering(null);
+            setChosen(new Set());
+          }}
+        />
+      ) : null}
+    </section>
+  );
+}
+
+interface RowProps {
+  readonly item: Undecided;
+  readonly isCurrent: boolean;
+  readonly isChosen: boolean;
+  readonly onPick: () => void;
+  readonly onMark: () => void;
+}
+
+function Row({ item, isCurrent, isChosen, onPick, onMark }: RowProps): JSX.Element {
+  const [label, tone] = LABELS[item.kind];
+  return (
+    <li class={`row ${isCurrent ? "current" : ""}`}>
+      {isAsked(item) ? (
+        <input
+          type="checkbox"
+          checked={isChosen}
+          onChange={onMark}
+          aria-label={`Select ${item.what}`}
+          disabled={!canAct.value}
+        />
+      ) : (
+        <span class="no-box" />
+      )}
+      <button type="button" class="row-main" aria-current={isCurrent} onClick={onPick}>
+        <span class="row-top">
+          <Pill word={label} tone={tone} />
+          <strong class="what">{item.call ? item.call.tool : item.what}</strong>
+          <Age at={item.since} />
+        </span>
+        <span class="row-sub">{item.call ? json(item.call.args) : (item.goal ?? item.session ?? "")}</span>
+      </button>
+    </li>
+  );
+}
+
+function Detail({
+  item,
+  marked,
+  answer,
+}: {
+  item: Undecided;
+  marked: readonly Asked[];
+  answer: (start: string | null) => void;
+}): JSX.Element {
+  const count = marked.length;
+  return (
+    <article class="detail" aria-label="Details">
+      <h2>{item.what}</h2>
+      {isAsked(item) ? <Facts item={item} /> : null}
+      {isAsked(item) ? (
+        canAct.value ? (
+          <div class="acts">
+            {choicesFor(count > 0 && marked[0] ? marked[0] : item).map(({ outcome, label, key, means }) => (
+              <button type="button" key={outcome} title={means} onClick={() => answer(outcome)}>
+                {label}
+                {count > 1 ? ` ${count}` : ""} <kbd>{key}</kbd>
+              </button>
+            ))}
+          </div>
+        ) : (
+          <p class="sub">Answers are off: {me.value?.readOnly}</p>
+        )
+      ) : null}
+      <p class="links">
+        {item.session === null ? null : (
+          <a href={link("session", item.session)}>open session {item.session}</a>
+        )}
+        {item.goal === null ? null : <a href={link("goals", item.goal)}>open goal {item.goal}</a>}
+      </p>
+      <Command line={item.command} />
+    </article>
+  );
+}
