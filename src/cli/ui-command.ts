@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { agentAbove } from "../hooks/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { startUi, type Ui } from "../web/index.ts";
 import { type Options, wholeNumber } from "./command.ts";
@@ -18,7 +19,9 @@ export async function ui(options: Options): Promise<void> {
   const context = await contextOf(options, { via: "web" });
   try {
     const { paint } = await openScreen(options);
-    const readOnly = options["readOnly"] === true ? "it was started with --read-only" : null;
+    const agent = agentAbove();
+    const typedReadOnly = options["readOnly"] === true ? "it was started with --read-only" : null;
+    const readOnly = agent === null ? typedReadOnly : `${agent} started it, and only people may answer`;
     const warn = (error: unknown): void => reportWarning(error, false);
     const typed = wholeNumber("--port", options["port"]);
     const start = (port: number): Promise<Ui> => startUi({ context, port, readOnly, warn });

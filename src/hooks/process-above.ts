@@ -50,6 +50,34 @@ export function processAbove(): ProcessAbove | null {
   }
 }
 
+/** The programs of coding agents, as process names and as scripts of a runtime. */
+const AGENT_PROGRAMS = /^(claude|codex|cursor-agent|gemini)(\.[cm]?js|\.exe)?$/;
+/** Variables that agents set for the commands that they run. */
+const AGENT_VARIABLES = ["CLAUDECODE", "CODEX_SANDBOX", "CURSOR_AGENT", "GEMINI_CLI"];
+const MAX_ANCESTORS = 64;
+
+/**
+ * The coding agent that started this process, at any distance; null if none is found. An agent must not
+ * answer in a person's name, so surfaces for people are read-only below one.
+ */
+export function agentAbove(): string | null {
+  const variable = AGENT_VARIABLES.find((name) => process.env[name]);
+  if (variable !== undefined) return `a coding agent (${variable} is set)`;
+  if (process.platform !== "linux") return null;
+  try {
+    let pid = process.ppid;
+    for (let steps = 0; pid > 1 && steps < MAX_ANCESTORS; steps++) {
+      const name = nameOf(pid);
+      const program = RUNTIMES.test(name) ? scriptOf(pid) : name;
+      if (AGENT_PROGRAMS.test(program)) return `${program} (pid ${pid})`;
+      pid = parentOf(pid);
+    }
+  } catch {
+    // A process above is gone or not visible: nothing more can be told.
+  }
+  return null;
+}
+
 /** `unknown`: the process belongs to another container or machine. */
 export function processStatus(above: ProcessAbove): "alive" | "gone" | "unknown" {
   if (process.platform !== "linux" || above.host !== hostname()) return "unknown";

@@ -1,8 +1,8 @@
 // The page in tests: the built files, a server on a free port, and a browser that is really there.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Context } from "../../src/operations/index.ts";
 import { startUi, type Ui } from "../../src/web/index.ts";
@@ -41,6 +41,11 @@ function builtPage(): string {
     rmSync(making, { recursive: true, force: true });
   }
   return folder;
+}
+
+/** Puts the page where a bundled program looks for it. */
+export function putPageBeside(program: string): void {
+  cpSync(builtPage(), join(dirname(program), "ui"), { recursive: true });
 }
 
 export interface ServedPage extends Ui {

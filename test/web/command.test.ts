@@ -1,0 +1,88 @@
+// The command `holdfast ui`: what it prints, what it keeps secret, and that an agent cannot answer through it.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { open } from "../../src/open.ts";
+import { programFile } from "../program.ts";
+import { putPageBeside } from "./page.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "holdfast-ui-command-"));
+const store = join(folder, "store.db");
+const cli = programFile("src/cli/main.ts", "command");
+const AGENT_VARIABLES = ["CLAUDECODE", "CODEX_SANDBOX", "CURSOR_AGENT", "GEMINI_CLI"];
+
+beforeAll(async () => {
+  putPageBeside(cli);
+  await (await open(store)).close();
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function start(command: string, args: readonly string[], env: Record<string, string> = {}) {
+  const clean = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !AGENT_VARIABLES.includes(name)),
+  );
+  const child = spawn(command, [...args], {
+    env: { ...clean, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+    detached: true,
+  });
+  let text = "";
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+      if (text.endsWith("\n")) resolve();
+    });
+    child.once("close", () => reject(new Error(`it ended: ${text}`)));
+  });
+  return { child, text };
+}
+
+async function stop(child: ChildProcess): Promise<number | null> {
+  const ended = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)));
+  process.kill(-(child.pid ?? 0), "SIGTERM");
+  return ended;
+}
+
+const uiArgs = ["ui", "--store", store, "--port", "0", "--json"];
+const dataOf = (text: string) =>
+  (JSON.parse(text) as { data: { url: string; port: number; readOnly: string | null } }).data;
+
+test("it prints an address with a token that no process list shows, and ends on a signal", async () => {
+  const { child, text } = await start(process.execPath, [cli, ...uiArgs]);
+  const { url, port } = dataOf(text);
+  expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(200);
+  const [, token = ""] = url.split("#token=");
+  expect(token).toMatch(/^[\w-]{22}$/);
+  const shown = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => commandLine(pid));
+  expect(shown.filter((line) => line.includes(token))).toEqual([]);
+  expect(await stop(child)).toBe(130);
+  await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow();
+});
+
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    // The process has ended meanwhile.
+    return "";
+  }
+}
+
+test.runIf(process.platform === "linux")("below a coding agent it is read only", async () => {
+  const programs = join(folder, "bin");
+  mkdirSync(programs);
+  const claude = join(programs, "claude");
+  writeFileSync(claude, `#!/bin/sh\n"$@"\nexit $?\n`, { mode: 0o755 });
+  const { child, text } = await start(claude, [process.execPath, cli, ...uiArgs]);
+  expect(dataOf(text).readOnly).toMatch(/^claude \(pid \d+\) started it/);
+  await stop(child);
+  const named = await start(process.execPath, [cli, ...uiArgs], { CLAUDECODE: "1" });
+  expect(dataOf(named.text).readOnly).toMatch(/CLAUDECODE/);
+  await stop(named.child);
+});
