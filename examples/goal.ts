@@ -44,6 +44,9 @@ console.log(
     .map(({ id, decision }) => `${id} ${decision}`)
     .join(", ")}`,
 );
+const doubted = await goal.decide({ ...context, decision: "sessions in Redis", reason: "not known" });
+const { type } = await goal.retract({ event: doubted.id, why: "none of us wrote it", by: ann });
+console.log(`retracted: ${type} of ${doubted.id}`);
 await goal.fact({ key: "db", value: "postgres 17", source: "docker-compose.yml" });
 await goal.fact({ key: "port", value: 8080, source: "a guess" });
 await goal.forget({ key: "port", why: "it was a guess" });

@@ -3,12 +3,19 @@
  * a second. Each act is recorded with its author.
  */
 
-import { type Model, open, tool } from "holdfast";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { loadConfig, type Model, open, tool } from "holdfast";
 import { z } from "zod";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 const folder = temporaryFolder();
-const holdfast = await open(folder);
+// A program and the command line find the same store by the same file.
+writeFileSync(
+  join(folder, "holdfast.config.json"),
+  JSON.stringify({ store: "./store.db", retention: "30d" }),
+);
+const holdfast = await open(await loadConfig(join(folder, "holdfast.config.json")));
 
 // ── A worker whose pager fails in the middle of a call: the outcome is unknown ─────────────────────────────
 let pages = 0;

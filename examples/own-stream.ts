@@ -80,6 +80,12 @@ console.log(
     .sort()
     .join(", ")}`,
 );
+const elsewhere = await journal.inNamespace("acme").open(stock, "shelf");
+await elsewhere.commit(() => ({
+  events: [{ type: "stock.changed", data: { part: "bolt", by: 1 } }],
+  result: null,
+}));
+console.log(`namespaces: ${(await journal.namespaces()).join(", ")}`);
 console.log(`problems: ${(await journal.check(stock, "stock/shelf")).length}`);
 console.log(
   `shelf-b: ${await journal.remove("stock/shelf-b")}, then ${(await journal.row("stock/shelf-b")).state}`,

@@ -143,7 +143,7 @@ export class Journal implements LogContext {
     return rows.map(({ namespace }) => namespace);
   }
 
-  /** The same store and settings in another namespace. */
+  /** The same store and settings in another namespace: `journal.inNamespace("acme")`. */
   inNamespace(namespace: string): Journal {
     return new Journal({ ...this.options, namespace });
   }
@@ -169,7 +169,11 @@ export class Journal implements LogContext {
     return hash;
   }
 
-  /** Puts an artifact again that an erase has removed before the append that refers to it. */
+  /**
+   * Puts an artifact again that an erase has removed before the append that refers to it.
+   *
+   * @internal
+   */
   async putAgain(hash: string): Promise<boolean> {
     // Dropped, so that an append that stays refused is not tried for ever.
     const bytes = this.unreferenced.drop(hash)?.bytes;
@@ -178,6 +182,11 @@ export class Journal implements LogContext {
     return true;
   }
 
+  /**
+   * Forgets artifacts that a durable event refers to now.
+   *
+   * @internal
+   */
   noteReferences(hashes: readonly string[]): void {
     for (const hash of hashes) this.unreferenced.referred(hash);
   }

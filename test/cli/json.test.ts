@@ -65,6 +65,8 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["fact", "ports", "[80,443]", "--source", "compose.yml"],
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
+  ["events", "--limit", "3"],
+  ["retract", "D-001", "--why", "nobody wrote it"],
   ["remember", "users.sql", "--task", "1"],
   ["goal", "move", "API"],
   ["goal", "show", "check"],

@@ -63,7 +63,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "sub-agents": [
     "done: The piece on tides is ready.",
     "sessions: editor active, sub-agent completed",
-    "the sub-agent broke down: true; searches bought: 1; spent by both: $0.6",
+    "the sub-agent broke down: true; searches bought: 1; spent by both: $0.7",
   ],
   "trial-crash-and-resume": [
     "killed (SIGKILL) in turn 5 with 3 calls under way",
@@ -139,6 +139,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "T-900 is T-003: token rotation",
     "position: Schema, T-001; ready: T-001",
     "decided: D-002 jose",
+    "retracted: decision.made of D-003",
     'facts: {"db":"postgres 17"}',
     "auth.ts: DRIFTED",
     "blocked: T-001",
@@ -163,7 +164,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "executed: T-001, T-001, T-002, T-003",
   ],
   "repo-memory": [
-    "- D-001 (technology) JWT library: jose",
+    "- D-001 (technology) JWT library: jose (because: typed)",
     "the agent waits: goal checkout: a person edited STATE.md a moment ago",
     "ann: T-002 done; T-002 is done",
     "ready: Resuming from Phase 1, Plan 1, Task: token rotation; plan: rotate on every use",
@@ -202,6 +203,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "at seq 1: 3",
     'shelf-b 2 stock.changed {"part":"nut","by":7}',
     "recorded and sound: 2",
+    "namespaces: acme, default",
     "problems: 0",
     "shelf-b: removed, then gone",
   ],

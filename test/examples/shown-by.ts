@@ -28,6 +28,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Holdfast.supervise": "supervisor",
   "Holdfast.superviseOnce": "supervisor",
   openPostgres: "postgres",
+  loadConfig: "operator",
   move: "moving",
   undoMove: "moving",
   abandonMove: "moving",
@@ -74,6 +75,8 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "OpenCalls.approve": "operator",
   "OpenCalls.deny": "operator",
 
+  "Journal.inNamespace": "own-stream",
+  "Journal.namespaces": "own-stream",
   "Journal.open": "own-stream",
   "Journal.load": "own-stream",
   "Journal.row": "own-stream",
@@ -94,6 +97,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
 
   runWithCheckpoints: "run-with-checkpoints",
   "Holdfast.goal": "goal",
+  "Goal.retract": "goal",
   "Goal.addPhase": "goal",
   "Goal.addPlan": "goal",
   "Goal.addTask": "goal",

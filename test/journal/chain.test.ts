@@ -9,6 +9,7 @@ import { crc32 } from "node:zlib";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import { runInside } from "../cli/inside.ts";
 import { needs } from "../stores/sqlite/processes.ts";
 
@@ -126,7 +127,7 @@ test("an export carries the links, and a changed one is noticed", async () => {
   const lines = changed.trimEnd().split("\n");
   const body = `${lines.slice(0, -1).join("\n")}\n`;
   const end = JSON.parse(lines.at(-1) ?? "");
-  end.end.sha256 = execFileSync("sha256sum", { input: body }).toString().slice(0, 64);
+  end.end.sha256 = sha256(body);
   writeFileSync(exported, `${body}${JSON.stringify(end)}\n`);
   const { code, out } = await verify(exported);
   expect(code).toBe(5);

@@ -35,9 +35,14 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(await holdfast.check()).toEqual([]);
   });
 
-  test("so can a goal", async () => {
+  test("a goal can have a century, and no more", async () => {
     const { holdfast } = bench.first;
-    await holdfast.goal("g", { statement: "Ship it", ttlMs: Number.MAX_SAFE_INTEGER });
+    const statement = "Ship it";
+    await expect(holdfast.goal("g", { statement, ttlMs: Number.MAX_SAFE_INTEGER })).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      message: expect.stringContaining("ttlMs"),
+    });
+    await holdfast.goal("g", { statement, ttlMs: 100 * 365 * 86_400_000 });
     expect((await holdfast.goal("g")).id).toBe("g");
     const { rows } = await holdfast.journal.list<"streams">({ of: "streams", kind: "goal", limit: 9 });
     expect(rows).toHaveLength(1);
