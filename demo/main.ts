@@ -4,11 +4,13 @@
  * twice.
  *
  *     --keep   keeps the folder with the store, the world's log and the report
+ *     --ui     shows it on a page while it happens, until you press Ctrl-C
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type DemoPage, serveDemo } from "../src/cli/ui-command.ts";
 import { type Holdfast, isHoldfastError, open, type RunResult, type SessionDetail } from "../src/index.ts";
 import type { AgentMessage } from "./agent.ts";
 import { audit, readWorld } from "./audit.ts";
@@ -103,7 +105,11 @@ async function askAda(holdfast: Holdfast): Promise<void> {
   }
 }
 
-async function play(holdfast: Holdfast, world: World): Promise<{ runs: number; problems: string[] }> {
+async function play(
+  holdfast: Holdfast,
+  world: World,
+  page: DemoPage | null,
+): Promise<{ runs: number; problems: string[] }> {
   const problems: string[] = [];
   const kills = [...KILLS];
   for (let runs = 1; runs <= MOST_RUNS; runs++) {
@@ -112,6 +118,7 @@ async function play(holdfast: Holdfast, world: World): Promise<{ runs: number; p
     const kill = kills[0] ?? null;
     const { result, fired } = await show(world, before, kill);
     if (fired) kills.shift();
+    await page?.rest();
     if (result?.status === "waiting") await askAda(holdfast);
     if (result?.status === "done") {
       if (kills.length > 0) problems.push(`the kill "${kills[0]?.when}" never came`);
@@ -128,7 +135,8 @@ async function main(): Promise<number> {
   const holdfast = await open(join(folder, "store.db"));
   await buildPrograms(programs);
   const world = await World.start(join(programs, "world.mjs"), log);
-  const { runs, problems } = await play(holdfast, world);
+  const page = process.argv.includes("--ui") ? await serveDemo(join(folder, "store.db")) : null;
+  const { runs, problems } = await play(holdfast, world, page);
   const session = await holdfast.sessions.get(SESSION);
   const found = audit(session, log, folder);
   for (const each of await holdfast.check()) problems.push(`the store is damaged: ${JSON.stringify(each)}`);
@@ -154,6 +162,7 @@ async function main(): Promise<number> {
           ["your own agent", "README.md, examples/quickstart.ts"],
         ],
   );
+  await page?.untilStopped();
   return ok ? 0 : 1;
 }
 

@@ -12,6 +12,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
+import { buildPage } from "./build-page.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
@@ -38,4 +39,6 @@ await bundle.write({
   chunkFileNames: "[name].mjs",
 });
 await bundle.close();
+// A program that serves the page finds it beside itself.
+if (process.argv.includes("--ui")) await buildPage(join(folder, "ui"));
 await import(join(folder, "program.mjs"));

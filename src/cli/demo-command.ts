@@ -12,6 +12,7 @@ import { DefiniteFailure, landed, never, tool } from "../ledger/index.ts";
 import { open } from "../open.ts";
 import type { Options } from "./command.ts";
 import { EXIT, envelope, openScreen } from "./screen.ts";
+import { serveDemo } from "./ui-command.ts";
 
 const ORDERS = ["4711", "4712", "4713"];
 const KILLS: readonly (readonly [failpoint: string, when: string])[] = [
@@ -41,6 +42,7 @@ async function play(folder: string, options: Options): Promise<void> {
     if (!options["json"]) process.stdout.write(`${line}\n`);
   };
   say(`An agent charges ${ORDERS.length} cards. It is killed ${KILLS.length} times and restarted each time.`);
+  const page = options["ui"] ? await serveDemo(join(folder, "store.db")) : null;
   const kills = [...KILLS];
   let runs = 0;
   for (let isDone = false; !isDone && runs < MOST_RUNS; ) {
@@ -52,6 +54,7 @@ async function play(folder: string, options: Options): Promise<void> {
         ? `run ${runs}  ${paint.green("done")}`
         : `run ${runs}  ${paint.red("kill -9")} ${kill?.[1] ?? ""}`,
     );
+    await page?.rest();
   }
   const world = worldLog(folder);
   const holdfast = await open(join(folder, "store.db"));
@@ -67,6 +70,7 @@ async function play(folder: string, options: Options): Promise<void> {
       ? envelope("demo", result)
       : `world ${result.world} · ledger ${ledger} · doubled ${doubled} · lost ${lost}\n`,
   );
+  await page?.untilStopped();
 }
 
 /** Runs the agent once. Returns its exit code, or null if it was killed. */

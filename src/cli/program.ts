@@ -118,7 +118,8 @@ function addSetup(program: Parser): void {
     .argument("<event>", "session-start, touched, checkpoint, stop, stop-failure or session-end");
   const demo = add("demo", "watch an agent be killed and lose nothing")
     .option("--json", "the answer as JSON")
-    .option("--keep", "keep the folder with the store and the payment log");
+    .option("--keep", "keep the folder with the store and the payment log")
+    .option("--ui", "watch it on a page");
   demo.action(async () => {
     const { demo: play } = await import("./demo-command.ts");
     await play(demo.opts<Options>());
