@@ -44,6 +44,7 @@ export type { ErrorCode } from "./model/errors.ts";
 export { HoldfastError, isHoldfastError } from "./model/errors.ts";
 export type { Json } from "./model/json.ts";
 export { canonicalJson } from "./model/json.ts";
+export type { Jsonify } from "./model/jsonify.ts";
 export type {
   Amounts,
   Block,

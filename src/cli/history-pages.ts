@@ -16,7 +16,7 @@ export function inboxPage({ items, leftOut }: ResultOf<"inbox">, screen: Screen)
 export function ledgerPage({ calls, cursor, searched }: ResultOf<"ledger">, screen: Screen): string {
   const more = cursor === null ? "" : `${searched} calls searched, there are more: --cursor ${cursor}\n`;
   if (calls.length === 0) return `no such call\n${more}`;
-  const rows = calls.map(({ issuedAt, tool, args, status, session, callId, key, asked }) => [
+  const rows = calls.map(({ issuedAt, tool, args, status, session, callId, key, asked, note }) => [
     issuedAt.slice(0, 19),
     tool,
     truncate(valueText(args), 60),
@@ -25,9 +25,10 @@ export function ledgerPage({ calls, cursor, searched }: ResultOf<"ledger">, scre
     session,
     callId,
     key,
+    truncate(note ?? "", 60),
   ]);
-  const head = ["issued", "tool", "arguments", "status", "asked", "session", "call", "key"];
-  return table(screen, head, rows, ["arguments", "key", "session"]) + more;
+  const head = ["issued", "tool", "arguments", "status", "asked", "session", "call", "key", "note"];
+  return table(screen, head, rows, ["arguments", "key", "session", "note"]) + more;
 }
 
 function duration(ms: number | null): string {

@@ -144,13 +144,17 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   ]);
 }
 
-/** How a call got its outcome. For a completed call, an earlier doubt no longer matters. */
-function outcomeNote({ status, settledBy, why, error, attempt }: ShownCall): string {
+/** How a call got its outcome, and what is wrong with its result. An earlier doubt no longer matters. */
+function outcomeNote({ status, settledBy, why, note, error, attempt }: ShownCall): string {
+  if (status === "repeated") return note ?? "";
   if (status !== "completed") return error ?? why ?? "";
+  return [note, howSettled(settledBy, why, attempt)].filter(Boolean).join("; ");
+}
+
+function howSettled(settledBy: string | null, why: string | null, attempt: number): string {
   if (settledBy === "person") return why ?? "confirmed by a person";
   if (settledBy === "verify") return "confirmed by its verify";
   if (settledBy === "late") return "its answer came late";
-  // A call that was never in doubt may have a remark on its result here.
   return attempt > 1 ? `answered at attempt ${attempt}` : (why ?? "");
 }
 

@@ -20,13 +20,21 @@
  */
 
 import { describeError } from "../model/errors.ts";
-import { copyJson, type Json } from "../model/json.ts";
+import { type Json, tryCopyJson } from "../model/json.ts";
+import { jsonify } from "../model/jsonify.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { type ExecuteContext, NotFinished, type Tool, validate } from "./tool.ts";
 import { TIMER_LIMIT_MS } from "./waiting.ts";
 
 export type Outcome =
-  | { readonly kind: "completed"; readonly value: Json; readonly note: string | null }
+  | {
+      readonly kind: "completed";
+      readonly value: Json;
+      /** A defect of the result: it does not match the output schema, or is not plain JSON. */
+      readonly note: string | null;
+      /** How the outcome was found, if not by the tool's own answer. */
+      readonly why?: string;
+    }
   | {
       readonly kind: "failed";
       readonly error: { message: string; name?: string };
@@ -107,7 +115,7 @@ function isThenable(answer: unknown): boolean {
 }
 
 function completed(tool: Tool, result: unknown): MaybePromise<Outcome> {
-  const read = tool.output ? readResult(tool, result) : asJson(tool, result, null);
+  const read = tool.output ? readResult(tool, result) : asJson(result, null);
   return andThen(read, ({ value, note }) => ({ kind: "completed", value, note }));
 }
 
@@ -189,33 +197,19 @@ export async function readResult(tool: Tool, result: unknown): Promise<{ value: 
   const checked = tool.output && (await validate(tool.output, result));
   const isBad = checked !== undefined && "problem" in checked;
   const note = isBad ? `the result does not match the tool's output: ${checked.problem}` : null;
-  return asJson(tool, result, note);
+  return asJson(result, note);
 }
 
-function asJson(tool: Tool, result: unknown, note: string | null): { value: Json; note: string | null } {
-  try {
-    return { value: result === undefined ? null : copyJson(result, `result of ${tool.name}`), note };
-  } catch (error) {
-    return { value: lossyJson(result), note: describeError(error).message };
-  }
-}
-
-/** Turns dates into ISO strings and bigints into decimal ones. A cycle becomes its type's name. */
-function lossyJson(result: unknown): Json {
-  try {
-    const text = JSON.stringify(result, (_key, value: unknown) =>
-      typeof value === "bigint" ? String(value) : value,
-    );
-    return text === undefined ? null : (JSON.parse(text) as Json);
-  } catch {
-    // A proxy's traps may throw again.
-    let name = "[unreadable]";
-    holds(() => {
-      name = Object.prototype.toString.call(result);
-      return true;
-    });
-    return name;
-  }
+/** A value that the log gives back as it is costs one copy. Only any other is taken apart a second time. */
+function asJson(result: unknown, note: string | null): { value: Json; note: string | null } {
+  let plain: Json | undefined;
+  holds(() => {
+    plain = result === undefined ? null : tryCopyJson(result, 0);
+    return true;
+  });
+  if (plain !== undefined) return { value: plain, note };
+  const { value, changes } = jsonify(result);
+  return { value, note: [note, `the result is not plain JSON: ${changes}`].filter(Boolean).join("; ") };
 }
 
 // ---- Aborts

@@ -14,7 +14,8 @@ import type { ChildSession, ExecuteContext, Tool } from "./tool.ts";
 export type CallProgress = { readonly callId: string; readonly tool: string } & (
   | { readonly type: "call.issued"; readonly attempt: number }
   | { readonly type: "call.repeated"; readonly of: string }
-  | { readonly type: "call.completed"; readonly by: string }
+  /** `note`: its result does not match the output schema, or was changed to be stored as JSON. */
+  | { readonly type: "call.completed"; readonly by: string; readonly note?: string }
   | { readonly type: "call.failed"; readonly error: string }
   | { readonly type: "call.verified"; readonly answer: string }
   | { readonly type: "call.unknown" | "call.waiting"; readonly why: string }

@@ -1,3 +1,4 @@
+export { readResult } from "./attempt.ts";
 export type { CallProgress, LedgerContext, RunningAttempts } from "./context.ts";
 export { attemptsOf, mustNotBeCancelled, storeResult } from "./context.ts";
 export { commitFailure, type FailureMarks } from "./failure-marks.ts";

@@ -243,7 +243,7 @@ function decideOutcome(
   }
   const isCompleted = outcome.kind === "completed";
   const draft = isCompleted
-    ? draftOfCompleted(call, outcome.note, result, by)
+    ? draftOfCompleted(call, outcome, result, by)
     : draftOfFailed(run, outcome, by, marks);
   const rest = by === "execute" ? closing(state, run.id) : [];
   return { events: [...(context.riders.get(run.id) ?? []), draft, ...rest], result: true };
@@ -259,12 +259,13 @@ function withEarlierDoubt(call: Call, run: Attempt, outcome: Outcome): Outcome {
 
 function draftOfCompleted(
   { callId, attempt }: Call,
-  note: string | null,
+  { note, why }: Extract<Outcome, { kind: "completed" }>,
   result: CallResult | null,
   by: Recording["by"],
 ): Draft {
   if (!result) throw new Error(`call ${callId}: completed without a result`);
-  return draftCompleted({ callId, attempt, result, by, ...(note !== null && { why: note }) });
+  const remarks = { ...(note !== null && { note }), ...(why !== undefined && { why }) };
+  return draftCompleted({ callId, attempt, result, by, ...remarks });
 }
 
 type Failed = Extract<Outcome, { kind: "failed" }>;
@@ -288,8 +289,10 @@ function draftsOfLost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" 
 
 function emitOutcome(context: LedgerContext, run: Attempt, outcome: Outcome): void {
   const { id: callId, tool } = run;
-  if (outcome.kind === "completed") context.on({ type: "call.completed", callId, tool, by: "execute" });
-  else if (outcome.kind === "failed")
+  if (outcome.kind === "completed") {
+    const note = outcome.note === null ? {} : { note: outcome.note };
+    context.on({ type: "call.completed", callId, tool, by: "execute", ...note });
+  } else if (outcome.kind === "failed")
     context.on({ type: "call.failed", callId, tool, error: outcome.error.message });
   else context.on({ type: "call.unknown", callId, tool, why: outcome.why });
 }

@@ -195,7 +195,7 @@ async function sleepUnlessDrained({ drain, stop }: LedgerContext, ms: number): P
 async function complete({ context, call, tool, closing }: Settling, found: unknown): Promise<Step> {
   const read = await readResult(tool, found);
   const result = await storeResult(context.journal, read.value);
-  const note = read.note === null ? {} : { why: read.note };
+  const note = read.note === null ? {} : { note: read.note };
   const data = { callId: call.callId, attempt: call.attempt, result, by: "verify", ...note };
   const wrote = await change(context, call, (state) => [
     verified(call, "landed"),
@@ -203,7 +203,8 @@ async function complete({ context, call, tool, closing }: Settling, found: unkno
     ...closing(state, call.callId),
   ]);
   failpoint("call.settled");
-  if (wrote) context.on({ type: "call.completed", callId: call.callId, tool: call.tool, by: "verify" });
+  const { callId, tool: name } = call;
+  if (wrote) context.on({ type: "call.completed", callId, tool: name, by: "verify", ...note });
   return "again";
 }
 

@@ -58,8 +58,8 @@ export async function checkPresumed(question: Question, message: string): Promis
     const found = await askVerify(question);
     if (found.answer === "never") return { kind: "failed", error: { message }, verified: true };
     if (found.answer !== "landed") return unknown;
-    const { value } = await readResult(question.tool, found.result);
-    return { kind: "completed", value, note: `it threw (${message}), and verify found it done` };
+    const read = await readResult(question.tool, found.result);
+    return { kind: "completed", ...read, why: `it threw (${message}), and verify found it done` };
   } catch {
     // The run was stopped. The next run asks again.
     return unknown;

@@ -55,6 +55,8 @@ export const call = z.strictObject({
   settledBy: text.nullable(),
   /** Why its outcome is unknown, or the reason that a person gave. */
   why: text.nullable(),
+  /** A defect of its result: it does not match the output schema, or was changed to fit into JSON. */
+  note: text.nullable(),
   verify: text.nullable(),
   verifiedAt: time.nullable(),
   error: text.nullable(),
@@ -130,6 +132,7 @@ export function undecodedCall(row: ItemRow, isHeld: boolean): z.input<typeof cal
     settledAt: null,
     settledBy: null,
     why: "its session cannot be decoded here",
+    note: null,
     verify: null,
     verifiedAt: null,
     error: null,
@@ -255,9 +258,9 @@ const FORMATTERS: Formatters = {
     "issued",
     `${callId} ${tool} ${vendorKey}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
   ],
-  "call.completed": ({ callId, by, person, why, result }) => [
+  "call.completed": ({ callId, by, person, why, note, result }) => [
     "completed",
-    `${callId}${settled(by, person, why)} ${resultText(result)}`,
+    `${callId}${settled(by, person, why)}${note ? ` (${note})` : ""} ${resultText(result)}`,
   ],
   "call.failed": ({ callId, by, person, error }) => [
     "failed",

@@ -1,7 +1,8 @@
-import { type Tool, validate, withTimeout } from "../ledger/index.ts";
+import { readResult, type Tool, validate, withTimeout } from "../ledger/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
+import type { Jsonify } from "../model/jsonify.ts";
 import type { Call, CallError, CallResult, Effect } from "../model/session/index.ts";
 import { checkCallId } from "../model/session/index.ts";
 import type { SessionCore } from "./session-core.ts";
@@ -23,7 +24,14 @@ export interface DirectCall<Result, Input = unknown> {
 
 /** The outcome of `session.call`. `replayed` means that the call did not run now: its result was recorded. */
 export type DirectOutcome<Result> = { readonly callId: string } & (
-  | { readonly status: "completed"; readonly value: Result; readonly replayed: boolean }
+  | {
+      readonly status: "completed";
+      /** The result as the log gives it back, now and after a crash: a Date is text, for example. */
+      readonly value: Jsonify<Result>;
+      readonly replayed: boolean;
+      /** A defect of the result: `the result is not plain JSON: $.at is a Date, kept as text`. */
+      readonly note: string | null;
+    }
   | { readonly status: "failed"; readonly error: CallError }
   /** The outcome is unknown: a person or a later run settles it. */
   | { readonly status: "waiting"; readonly why: string }
@@ -54,8 +62,8 @@ export async function runDirectCall<Result>(
     const replayed = wasDone || !(known || issued) || call.repeats !== null;
     // A process that has taken over may have written something else since.
     if (replayed && direct.tool.effect === "write") await session.mustHold();
-    const value = (await resultValue(session, call.result)) as Result;
-    return { status: "completed", value, replayed, callId: id };
+    const value = (await resultValue(session, call.result)) as Jsonify<Result>;
+    return { status: "completed", value, replayed, note: call.note, callId: id };
   }
   await session.mustHold();
   return { status: "waiting", why: call?.why ?? "its outcome is not known yet", callId: id };
@@ -81,7 +89,10 @@ function derivedId(session: SessionCore, tool: { name: string; effect: Effect },
   return id;
 }
 
-/** Runs a read. It has no effect to protect, so nothing is recorded. */
+/**
+ * Runs a read. It has no effect to protect, so nothing is recorded. Its value is JSON all the same, as its
+ * type says.
+ */
 async function runRead<Result>(
   session: SessionCore,
   direct: DirectCall<Result>,
@@ -99,8 +110,9 @@ async function runRead<Result>(
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
   const answer = Promise.resolve(direct.tool.execute(input.value as never, context));
   // Ends when the session is closed: `close` waits for this call, and the tool itself may be what closes it.
-  const value = (await withTimeout(answer, Number.POSITIVE_INFINITY, signal, null)) as Result;
-  return { status: "completed", value, replayed: false, callId };
+  const result = await withTimeout(answer, Number.POSITIVE_INFINITY, signal, null);
+  const { value, note } = await readResult(direct.tool, result);
+  return { status: "completed", value: value as Jsonify<Result>, replayed: false, note, callId };
 }
 
 async function resultValue(session: SessionCore, result: CallResult): Promise<Json> {

@@ -130,7 +130,7 @@ describe("an effect that landed is recorded as completed, whatever the tool retu
       },
     });
     const outcome = await session.call({ tool: pay, args: {}, callId: "c1" });
-    expect(outcome).toMatchObject({ status: "completed", value: expect.any(String) });
+    expect(outcome).toMatchObject({ status: "completed", value: { id: 1 }, note: expect.any(String) });
     expect(await session.call({ tool: pay, args: {}, callId: "c1" })).toEqual({ ...outcome, replayed: true });
     expect(world.effects).toEqual(["paid"]);
   });

@@ -52,6 +52,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import type { ExecuteContext, Tool, ToolSpec } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
+import type { Jsonify } from "../../model/jsonify.ts";
 import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
 import { repeatedCheckpoint } from "./branches.ts";
@@ -89,16 +90,16 @@ export interface Effects {
     tool: ToolSpec<Args, Result>,
     args: NoInfer<Args>,
     options?: { id?: string },
-  ): Promise<Result>;
+  ): Promise<Jsonify<Result>>;
   /**
-   * Runs a function in the same way. Its result must be JSON, because a later run gets the recorded one.
+   * Runs a function in the same way. Its result comes back as JSON: a later run gets the recorded one.
    * @example const id = await effects.effect("book", () => book(state.seat), { args: { seat: state.seat } });
    */
   effect<Result>(
     name: string,
     execute: (context: ExecuteContext) => Promise<Result> | Result,
     options?: EffectOptions<Result>,
-  ): Promise<Result>;
+  ): Promise<Jsonify<Result>>;
 }
 
 /** Options of `effects.effect`: how an interrupted effect is settled, and what identifies it. */
@@ -211,7 +212,7 @@ class EffectCalls {
     args: unknown,
     id: string | undefined,
     hasOwnArgs: boolean,
-  ): Promise<Result> {
+  ): Promise<Jsonify<Result>> {
     // Count before the first `await`: parallel calls keep the order in which the node made them.
     const index = id === undefined ? this.nextIndex(tool.name) : 1;
     const { tool: caller, toolCall } = this.caller;
@@ -300,7 +301,7 @@ class EffectCalls {
     tool: Tool<Result>,
     args: unknown,
     id: string,
-  ): Promise<Result> {
+  ): Promise<Jsonify<Result>> {
     const { signal } = this.config;
     const outcome = await session.call({ tool, args, callId: id, ...(signal && { signal }) });
     if (outcome.status === "completed") return outcome.value;

@@ -122,6 +122,8 @@ export interface Call {
   /** The token of the lease under which the current attempt was issued. */
   token: number;
   result: CallResult | null;
+  /** A defect of its result: it does not match the output schema, or was changed to fit into JSON. */
+  note: string | null;
   error: CallError | null;
   settledBy: SettledBy | null;
   settledAt: number | null;
@@ -221,6 +223,7 @@ export const completedSchema = lazySchema(() =>
     person: text.optional(),
     via: via(),
     why: text.optional(),
+    note: text.optional(),
   }),
 );
 export type CompletedData = DataOf<typeof completedSchema>;

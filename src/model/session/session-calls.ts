@@ -55,6 +55,7 @@ export function completeCall(state: SessionState, data: CompletedData, place: Pl
   const call = known(state, data.callId);
   move(state, call, "complete");
   call.result = data.result;
+  call.note = data.note ?? null;
   settle(state, call, data, place);
   state.doubted.delete(call.key);
 }
@@ -171,6 +172,7 @@ export function repeatCall(state: SessionState, data: RepeatedData, place: Place
   add(state, call, "repeat");
   call.repeats = data.of;
   call.result = data.result ?? first?.result ?? null;
+  call.note = first?.note ?? null;
   call.settledAt = data.since;
 }
 
@@ -194,6 +196,7 @@ function newCall(data: IssuedData, place: Place, keySince: number | null = null)
     seq: place.seq,
     token: data.token,
     result: null,
+    note: null,
     error: null,
     settledBy: null,
     settledAt: null,

@@ -22,7 +22,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 8,
+  foldVersion: 9,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,
