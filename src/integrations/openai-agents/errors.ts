@@ -20,6 +20,14 @@ export function historyChanged(id: string, problem: string): HoldfastError {
   });
 }
 
+export function historyInvalid(problem: string): HoldfastError {
+  return refusal(
+    "INPUT_INVALID",
+    `session history: ${problem}; nothing was changed`,
+    "Pass items and transactions as the types of @openai/agents declare them.",
+  );
+}
+
 export function forkWithoutHistory(id: string, from: string): HoldfastError {
   return refusal(
     "INPUT_INVALID",

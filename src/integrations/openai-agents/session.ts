@@ -13,20 +13,22 @@
 import type {
   AgentInputItem,
   SessionHistoryMutation,
+  SessionHistoryTransaction,
   SessionHistoryTransactionArgs,
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents";
+import { protocol } from "@openai/agents";
 import * as z from "zod";
 import type { Journal, Log } from "../../journal/index.ts";
 import { sha256 } from "../../model/digest.ts";
 import { isHoldfastError } from "../../model/errors.ts";
 import { canonicalText, copyJson, type Json, sameJson } from "../../model/json.ts";
-import { streamId, streamName } from "../../model/names.ts";
+import { quoteValue, streamId, streamName } from "../../model/names.ts";
 import { event, type StreamKind } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
 import { refusal } from "../refusal.ts";
-import { forkWithoutHistory, historyChanged } from "./errors.ts";
+import { forkWithoutHistory, historyChanged, historyInvalid } from "./errors.ts";
 
 /**
  * A conversation of the SDK on any store: a durable `MemorySession`, for the option `session` of `run()`. To
@@ -80,7 +82,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
 
   /** Adds items at the end. */
   async addItems(items: AgentInputItem[]): Promise<void> {
-    const added = items.map(stored);
+    const added = items.map(storedItem);
     const { run } = this;
     if (!run) return this.change(({ items: all }) => ({ keep: all.length, add: added }));
     run.hasAdded = true;
@@ -102,33 +104,37 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     return structuredClone(popped) as unknown as AgentInputItem | undefined;
   }
 
-  /** Removes all items. */
+  /** Removes all items, and the ids of applied transactions: each may be used again. */
   async clearSession(): Promise<void> {
-    await this.change(({ items }) => (items.length === 0 ? null : { keep: 0, add: [] }));
+    await this.change(({ items, operations }) =>
+      items.length === 0 && operations.size === 0 ? null : { keep: 0, add: [], cleared: true },
+    );
   }
 
   /** Replaces all items by the compacted ones. */
   async replaceHistoryWithCompaction(items: AgentInputItem[]): Promise<void> {
-    const added = items.map(stored);
+    const added = items.map(storedItem);
     await this.change(() => ({ keep: 0, add: added }));
   }
 
-  /** Replaces stored tool calls that were corrected before their approval. */
+  /** Replaces stored tool calls that were corrected before their approval. A duplicate of one is dropped. */
   async applyHistoryMutations({ mutations }: { mutations: SessionHistoryMutation[] }): Promise<void> {
+    const replacements = mutations.map(checkedMutation);
     await this.change(({ items }) => {
-      const next = items.map(({ item }) => corrected(item, mutations));
-      const first = next.findIndex((item, index) => item !== items[index]?.item);
-      return first < 0 ? null : { keep: first, add: next.slice(first) };
+      const before = items.map(({ item }) => item);
+      const next = replacements.reduce(replaceCall, before);
+      const changed = before.findIndex((item, index) => !sameJson(item, next[index]));
+      return changed < 0 ? null : { keep: changed, add: next.slice(changed) };
     });
   }
 
-  /** Applies a named operation once: the same id again does nothing. */
-  async applyHistoryTransaction({ operationId, transaction }: SessionHistoryTransactionArgs): Promise<void> {
-    const digest = sha256(canonicalText(stored(transaction)));
-    const operation = { id: operationId, digest };
+  /** Applies a named operation once: the same id again does nothing, until the session is cleared. */
+  async applyHistoryTransaction(args: SessionHistoryTransactionArgs): Promise<void> {
+    const { operationId, transaction } = checkedTransaction(args);
+    const operation = { id: operationId, digest: sha256(canonicalText(stored(transaction))) };
     await this.change(({ items, operations }) => {
       const done = operations.get(operationId);
-      if (done === digest) return null;
+      if (done === operation.digest) return null;
       if (done !== undefined)
         throw historyChanged(this.id, `operation ${operationId} was used with other content`);
       if (transaction.type === "append_items")
@@ -175,8 +181,8 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     const outcome = await log.commit((state) => {
       const current = stateIn(state, life, this.id);
       const change = decide(current);
-      const { keep, add, operation } = change ?? { keep: current.items.length, add: [] };
-      if (add.length === 0 && keep === current.items.length && !operation)
+      const { keep, add, operation, cleared } = change ?? { keep: current.items.length, add: [] };
+      if (add.length === 0 && keep === current.items.length && !operation && !cleared)
         return { events: [], result: undefined };
       const data = { ...change, run, ...(life > 1 && { life }) };
       return { events: [{ type: "items.changed", data }], result: undefined };
@@ -216,11 +222,52 @@ function stored(value: unknown): Json {
   return copyJson(value, "session item");
 }
 
-function corrected(item: Json, mutations: readonly SessionHistoryMutation[]): Json {
-  const { type, callId } = item as { type?: Json; callId?: Json };
-  if (type !== "function_call") return item;
-  const mutation = mutations.findLast((each) => each.callId === callId);
-  return mutation ? stored(mutation.replacement) : item;
+/** Also refuses what is no object, such as `42`: the next run would send it to the model. */
+function storedItem(value: unknown): Json {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw historyInvalid(`item ${quoteValue(value)} is not an object`);
+  return stored(value);
+}
+
+/** The same call may be stored twice: a run saved it again after an approval. One correction is for both. */
+function replaceCall(items: Json[], { callId, replacement }: CheckedMutation): Json[] {
+  const isCall = (item: Json): boolean => {
+    const { type, callId: id } = item as { type?: Json; callId?: Json };
+    return type === "function_call" && id === callId;
+  };
+  const first = items.findIndex(isCall);
+  return items.flatMap((item, index) => (isCall(item) ? (index === first ? [replacement] : []) : [item]));
+}
+
+type CheckedMutation = { readonly callId: string; readonly replacement: Json };
+
+function checkedMutation({ type, callId, replacement }: SessionHistoryMutation): CheckedMutation {
+  const parsed = protocol.FunctionCallItem.safeParse(replacement);
+  if (type !== "replace_function_call" || typeof callId !== "string" || !parsed.success)
+    throw historyInvalid(`mutation ${quoteValue(type)} needs a callId and a function_call as replacement`);
+  return { callId, replacement: stored(replacement) };
+}
+
+const item = z.custom<AgentInputItem>((value) => protocol.ModelItem.safeParse(value).success);
+const transaction = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("append_items"), items: z.array(item) }),
+  z.strictObject({
+    type: z.literal("replace_suffix"),
+    expectedSuffix: z.array(item),
+    replacement: z.array(item),
+  }),
+]);
+
+/** Checked before anything is stored: an operation whose id is taken could never be applied again. */
+function checkedTransaction(args: unknown): { operationId: string; transaction: SessionHistoryTransaction } {
+  const { operationId, transaction: given } = (args ?? {}) as Partial<SessionHistoryTransactionArgs>;
+  if (typeof operationId !== "string" || operationId.trim() === "")
+    throw historyInvalid(`transaction: operationId is ${quoteValue(operationId)} (a text that is not blank)`);
+  const parsed = transaction.safeParse(given);
+  if (parsed.success) return { operationId, transaction: parsed.data };
+  const [problem] = parsed.error.issues;
+  const path = problem?.path.length ? problem.path.join(".") : "transaction";
+  throw historyInvalid(`transaction ${operationId}: ${path} is not what the SDK declares`);
 }
 
 type Change = Omit<ItemsChanged, "run" | "life">;
@@ -287,18 +334,22 @@ const itemsChanged = z.strictObject({
   add: z.array(z.json() as unknown as z.ZodType<Json>),
   run: z.nullable(z.string()),
   operation: z.optional(z.strictObject({ id: z.string(), digest: z.string() })),
+  /** The operations before it are forgotten. */
+  cleared: z.optional(z.literal(true)),
   /** The incarnation; absent for the first. */
   life: z.optional(z.int().check(z.positive())),
 });
 
 type ItemsChanged = z.infer<typeof itemsChanged>;
 
-function applyChanged(state: ItemState, { keep, add, run, operation, life = 1 }: ItemsChanged): void {
+function applyChanged(state: ItemState, data: ItemsChanged): void {
+  const { keep, add, run, operation, cleared, life = 1 } = data;
   if (life !== state.life) {
     state.items.splice(0);
     state.operations.clear();
     state.life = life;
   }
+  if (cleared) state.operations.clear();
   state.items.splice(keep);
   for (const item of add) state.items.push({ run, item });
   if (operation) state.operations.set(operation.id, operation.digest);

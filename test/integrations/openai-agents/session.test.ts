@@ -94,6 +94,52 @@ describe.each(storeSubjects())("on $name", (subject) => {
     });
     expect(await (await elsewhere()).getItems()).toEqual([said("1"), replacement, said("2")]);
   });
+
+  test("a call that is stored twice is there once after its correction", async () => {
+    await session.addItems([call("c1", "{}"), said("1"), call("c1", "{}"), call("c2", "{}")]);
+    const replacement = call("c1", '{"order":"4711"}');
+    await session.applyHistoryMutations({
+      mutations: [{ type: "replace_function_call", callId: "c1", replacement }],
+    });
+    expect(await (await elsewhere()).getItems()).toEqual([replacement, said("1"), call("c2", "{}")]);
+  });
+
+  test("a cleared session applies a known transaction again", async () => {
+    const append = { operationId: "a", transaction: { type: "append_items" as const, items: [said("1")] } };
+    await session.applyHistoryTransaction(append);
+    const other = await elsewhere();
+    await other.popItem();
+    await other.clearSession();
+    await session.applyHistoryTransaction(append);
+    await session.applyHistoryTransaction(append);
+    expect([await texts(session), await texts(other)]).toEqual([["1"], ["1"]]);
+  });
+
+  test("an invalid transaction is refused, and its id stays free", async () => {
+    const apply = (args: unknown) => session.applyHistoryTransaction(args as never);
+    const append = { type: "append_items", items: [said("1")] };
+    for (const args of [
+      undefined,
+      { operationId: " ", transaction: append },
+      { operationId: "a" },
+      { operationId: "a", transaction: null },
+      { operationId: "a", transaction: { type: "other", items: [] } },
+      { operationId: "a", transaction: { ...append, items: [42] } },
+      { operationId: "a", transaction: { ...append, items: [{ type: "function_call", callId: 1 }] } },
+      { operationId: "a", transaction: { ...append, more: 1 } },
+      { operationId: "a", transaction: { type: "replace_suffix", expectedSuffix: [], replacement: {} } },
+    ])
+      await expect(apply(args), JSON.stringify(args)).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    const mutation = { type: "replace_function_call", callId: "c1", replacement: said("1") };
+    for (const refused of [
+      session.addItems([42 as never]),
+      session.applyHistoryMutations({ mutations: [mutation as never] }),
+    ])
+      await expect(refused).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    expect(await session.getItems()).toEqual([]);
+    await apply({ operationId: "a", transaction: append });
+    expect(await texts(session)).toEqual(["1"]);
+  });
 });
 
 test("the SDK's run() works with it, without durable", async () => {
