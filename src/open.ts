@@ -322,15 +322,12 @@ export class Holdfast {
     return this.journal.collectArtifacts();
   }
 
-  /** Verifies the medium, the invariants of the log, and that every snapshot is the fold of its events. */
+  /**
+   * Verifies the medium, the invariants of the log, and that every snapshot of this namespace is the fold of
+   * its events.
+   */
   async check(): Promise<readonly Problem[]> {
-    const problems = [...(await this.journal.store.check())];
-    for await (const { stream } of everyStream(this.journal, { kind: "session" })) {
-      problems.push(...(await this.journal.check(sessionKind, stream)));
-    }
-    for await (const { stream } of everyStream(this.journal, { kind: "goal" }))
-      problems.push(...(await this.journal.check(goalKind, stream)));
-    return problems;
+    return [...(await this.journal.store.check()), ...(await checkEvents(this.journal))];
   }
 
   /**
@@ -350,6 +347,16 @@ export class Holdfast {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** Verifies that every event of a namespace can be folded, and that every snapshot is such a fold. */
+export async function checkEvents(journal: Journal): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  for await (const { stream } of everyStream(journal, { kind: "session" }))
+    problems.push(...(await journal.check(sessionKind, stream)));
+  for await (const { stream } of everyStream(journal, { kind: "goal" }))
+    problems.push(...(await journal.check(goalKind, stream)));
+  return problems;
 }
 
 function storeClosed(address: string): HoldfastError {

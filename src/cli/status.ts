@@ -85,12 +85,13 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
 const NAMESPACES_SHOWN = 5;
 
 /** Says what the page covers, where the store has more than one namespace or another than the default. */
-function namespaceLines({ namespace, otherNamespaces: others }: Status): string[] {
+function namespaceLines({ namespace, otherNamespaces: others, unreadNamespaces }: Status): string[] {
   if (others.length === 0) return namespace === "default" ? [] : [`namespace  ${namespace}`];
   const more = others.length > NAMESPACES_SHOWN ? ", …" : "";
   const shown = others.slice(0, NAMESPACES_SHOWN).join(", ");
   return [
     `namespace  ${namespace}; ${others.length} more (${shown}${more}): holdfast status --namespace <name>`,
+    unreadNamespaces > 0 ? `${unreadNamespaces} of these were not read; this covers all: holdfast calls` : "",
   ];
 }
 

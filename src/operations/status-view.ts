@@ -46,6 +46,8 @@ export const status = z.strictObject({
   namespace: text,
   /** The other namespaces. Their calls and sessions that need a person are in `needs`. */
   otherNamespaces: z.array(text),
+  /** How many of them were not read, because there are too many: `calls` covers them. */
+  unreadNamespaces: z.int(),
   /** When the last known write was made that this store lacks, if it is a restored copy. */
   rewound: text.nullable(),
   /** Event files and edits that could not be merged, one line each. */

@@ -61,14 +61,15 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     ...(await abandonedNeeds(source, now)),
   ];
   const others = options.coversAll ? await otherNamespaces(source) : [];
+  const read = others.slice(0, NAMESPACES_READ);
   const elsewhere: Need[] = [];
-  for (const other of others.slice(0, NAMESPACES_READ))
-    elsewhere.push(...(await needsElsewhere({ ...source, namespace: other }, now)));
+  for (const other of read) elsewhere.push(...(await needsElsewhere({ ...source, namespace: other }, now)));
   const every = [...urgent, ...elsewhere, ...needs];
   return {
     ...(await readSeal(source)),
     namespace,
     otherNamespaces: others,
+    unreadNamespaces: others.length - read.length,
     notTakenIn: [...notTakenIn],
     needs: every,
     goals,

@@ -4,15 +4,15 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync, statfsSyn
 import { basename, dirname, join, relative } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
-import type { PruneReport } from "../journal/index.ts";
+import type { Journal, PruneReport } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
 import { findSecret } from "../model/secrets.ts";
 import { SESSION_STATUSES } from "../model/session/index.ts";
-import type { Holdfast } from "../open.ts";
+import { checkEvents, type Holdfast } from "../open.ts";
 import { openStore } from "../open-store.ts";
-import type { Store } from "../store.ts";
+import type { Problem, Store } from "../store.ts";
 import { superviseOnce } from "../supervisor/index.ts";
 import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
@@ -194,6 +194,17 @@ async function migrateFiles(context: Context, dryRun: boolean): Promise<Migrated
   return reports;
 }
 
+/** The medium once, and the events of each namespace. A problem outside of the first one names its own. */
+async function problemsOf([own, ...others]: readonly Journal[]): Promise<Problem[]> {
+  if (!own) return [];
+  const problems = [...(await own.store.check()), ...(await checkEvents(own))];
+  for (const other of others) {
+    for (const { where, ...rest } of await checkEvents(other))
+      problems.push({ ...rest, where: `${where} in namespace ${other.namespace}` });
+  }
+  return problems;
+}
+
 const OLDEST_NODE = [20, 19] as const;
 
 function examineNode(): Finding {
@@ -270,7 +281,7 @@ export const storeOperations = [
     async run(context, { goal: named }) {
       const holdfast = await context.holdfast();
       const only = named === undefined ? null : await context.goalId(named);
-      const problems = (await holdfast.check()).map((each) => ({ ...each }));
+      const problems = await problemsOf(await context.journals());
       const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
       const strays: string[] = [];
       for (const { stream } of await goalRows(holdfast.journal)) {

@@ -1,9 +1,11 @@
 // Every command works in any namespace, and those that answer for the store cover all of them and say so.
 
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import * as z from "zod";
 import { open, type PayloadCodec, tool } from "../../src/index.ts";
+import { openStore } from "../../src/open-store.ts";
 import { CommandLine, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
@@ -154,4 +156,36 @@ test("supervise, prune and check go on past a session that cannot be decoded", a
   expect((await run("supervise", "--once", ...store)).code).toBe(0);
   expect((await run("prune", "--older-than", "1d", "--dry-run", ...store)).code).toBe(0);
   expect((await run("doctor", ...store)).out).toContain("2 wait for a person");
+});
+
+test.each(STORES)("on %s, check folds the events of every namespace", async (_, name) => {
+  const address = join(project, name);
+  await waiting(address, "here");
+  await waiting(address, "there", { namespace: "acme", codecs: [ROT] });
+  const store = ["--store", address];
+  const all = await run("check", ...store);
+  expect([all.code, all.out]).toEqual([5, expect.stringContaining("session/there in namespace acme")]);
+  expect((await run("check", "--namespace", "default", ...store)).code).toBe(0);
+});
+
+test("status says how many namespaces it did not read", async () => {
+  const address = join(project, "state.db");
+  const store = await openStore(address);
+  for (let index = 0; index < 203; index++) {
+    const row = {
+      stream: "note/n",
+      expect: { generation: 1, seq: 0 },
+      count: 1,
+      payload: "[1]",
+      codec: null,
+    };
+    const writes = [{ ...row, sum: crc32("[1]"), at: 1 }];
+    await store.append({ id: `b-${index}`, namespace: `tenant-${index}`, writes });
+  }
+  await store.close();
+  const { out } = await run("status", "--store", address);
+  expect(out).toContain("3 of these were not read");
+  const json = JSON.parse((await run("status", "--json", "--store", address)).out);
+  expect(json.data ?? json).toMatchObject({ unreadNamespaces: 3 });
+  expect((await run("status", "--namespace", "tenant-1", "--store", address)).out).not.toContain("not read");
 });
