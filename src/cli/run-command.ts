@@ -1,8 +1,10 @@
 /** Runs a command: one operation, one answer, one exit code. */
 
 import { userInfo } from "node:os";
+import { HoldfastError } from "../model/errors.ts";
 import type { Actor, GoalRole } from "../model/goal/index.ts";
 import { Context, OPERATIONS, perform } from "../operations/index.ts";
+import { agentAbove } from "./agent-above.ts";
 import { type Command, goalOption, inputOf, type Options } from "./command.ts";
 import { Misuse, reportWarning } from "./failure.ts";
 import { EXIT, formatAnswer, openScreen } from "./screen.ts";
@@ -36,13 +38,15 @@ export function contextOf(
   options: Options,
   { ignoresConfig = false, via }: { readonly ignoresConfig?: boolean; readonly via?: string } = {},
 ): Promise<Context> {
+  const by = actorFrom(options);
   return Context.of({
     ignoresConfig,
     store: options["store"] as string | undefined,
     namespace: options["namespace"] as string | undefined,
     goal: goalOption(options["goal"]),
-    by: actorFrom(options),
+    by,
     caller: "person",
+    agent: agentAbove(by.role),
     ...(via !== undefined && { via }),
     warn: (error) => reportWarning(error, options["json"] === true),
   });
@@ -50,9 +54,17 @@ export function contextOf(
 
 const ROLES: readonly GoalRole[] = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"];
 
-function actorFrom({ by, role = process.env["HOLDFAST_ROLE"] ?? "human" }: Options): Actor {
+/** Without a role, a command is a person's, unless an agent runs it. */
+function actorFrom({ by, role: typed }: Options): Actor {
+  const agent = agentAbove();
+  const role = typed ?? (process.env["HOLDFAST_ROLE"] || (agent === null ? "human" : "worker"));
   if (!ROLES.includes(role as GoalRole)) {
     throw new Misuse(`there is no role ${String(role)}`, `Use one of: ${ROLES.join(", ")}`);
+  }
+  if (role === "human" && agent !== null) {
+    const message = `the role human is for people, but an agent runs this: ${agent}`;
+    const hint = "Pass the role that you work in: --role worker, architect, orchestrator or verifier.";
+    throw new HoldfastError("ROLE_REFUSED", message, { hint, data: { agent } });
   }
   return { name: String(by ?? process.env["HOLDFAST_BY"] ?? userName()), role: role as GoalRole };
 }

@@ -144,7 +144,9 @@ async function readCurrentGoal(
   }
   if (open.length === 0)
     return {
-      advice: 'Holdfast: there is no goal yet. Create one: holdfast goal new <name> "<statement>"',
+      advice:
+        "Holdfast: there is no goal yet. " +
+        'Create one: holdfast goal new <name> "<statement>" --role orchestrator',
       open: [],
     };
   return {

@@ -188,6 +188,7 @@ export const backupOperations = [
   }),
   mutation("restore", "Show what may have happened since a restored copy of the store, and accept it", {
     who: "person",
+    vouches: ({ accept: isAccepted }) => isAccepted === true,
     /** Without `accept`, only shows it. */
     input: z.strictObject({ accept: z.boolean().optional() }),
     result: z.strictObject({

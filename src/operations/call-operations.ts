@@ -229,6 +229,7 @@ export const callOperations = [
     "Resolve a call that waits or that no process runs: it landed, retry it, or it failed",
     {
       who: "person",
+      vouches: true,
       input: named.extend({
         outcome: z.enum(["landed", "retry", "failed"]),
         result: z.json().optional(),
@@ -248,6 +249,7 @@ export const callOperations = [
   ),
   mutation("approve", "Let a call run that waits for approval, perhaps with other arguments", {
     who: "person",
+    vouches: true,
     input: named.extend({
       args: z.json().optional(),
       expiresInMs: z.int().positive().optional(),
@@ -266,6 +268,7 @@ export const callOperations = [
   }),
   mutation("deny", "Refuse a call that waits for approval: the model reads why", {
     who: "person",
+    vouches: true,
     input: named.extend({ by: text.min(1), why: text.min(1) }),
     result: answered,
     run: (context, { callId: typed, session, ...rest }) =>

@@ -35,6 +35,8 @@ export interface ContextOptions extends StoreOptions {
   readonly goal?: string | undefined;
   readonly by: Actor;
   readonly caller: Caller;
+  /** The evidence that an agent runs this command; null or unset without any. */
+  readonly agent?: string | null;
   /** The surface that a person uses, recorded with their answers: `web`. */
   readonly via?: string;
   /** Called with problems that do not stop the operation; a process warning unless set. */
@@ -46,6 +48,7 @@ export class Context {
   readonly cwd: string;
   readonly by: Actor;
   readonly caller: Caller;
+  readonly agent: string | null;
   /** Recorded with a person's act, if it did not come from the command line. */
   readonly via: { readonly via?: string };
   readonly now: () => number = Date.now;
@@ -75,6 +78,7 @@ export class Context {
     this.coversAll = place.coversAll && options.caller === "person";
     this.by = options.by;
     this.caller = options.caller;
+    this.agent = options.agent ?? null;
     this.via = options.via === undefined ? {} : { via: options.via };
     this.defaultGoal = options.goal;
     this.openOptions = { ...openOptionsOf(place), ...(options.warn && { warn: options.warn }) };

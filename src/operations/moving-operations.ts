@@ -127,6 +127,7 @@ function counted({ from, to, rows }: MoveReport): Pick<MoveResult, "from" | "to"
 export const movingOperations = [
   mutation("move", "Move everything into another store; the old one takes no more writes", {
     who: "person",
+    vouches: true,
     /**
      * Without `to`, gives up an interrupted move: the store takes writes again. With `undo`, reopens the old
      * store of a finished move, while the new one has no new writes.

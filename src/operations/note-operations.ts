@@ -115,6 +115,7 @@ export const noteOperations = [
   }),
   mutation("retract", "Take back an event in every clone, such as one that a pull brought", {
     who: "person",
+    vouches: true,
     input: z.strictObject({ goal, event: text, why: text }),
     result: z.strictObject({ goal: text, uid: text, type: text }),
     async run(context, { goal: id, event, why }) {

@@ -14,6 +14,11 @@ export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z
   /** Agents are not offered a person's operations: those vouch for the outside world, or remove history. */
   readonly who: Caller | "both";
   readonly writes: boolean;
+  /**
+   * Whether the act, with this input, vouches for the outside world, lifts a limit or removes history. Such
+   * an act is a person's own: it is refused where an agent runs the command line.
+   */
+  readonly vouches?: true | ((input: z.output<Input>) => boolean);
   readonly input: Input;
   readonly result: Result;
   run(context: Context, input: z.output<Input>): Promise<z.input<Result>>;
@@ -24,7 +29,7 @@ type Named<Name, Input extends z.ZodType, Result extends z.ZodType> = Operation<
 };
 type Spec<Input extends z.ZodType, Result extends z.ZodType> = Pick<
   Operation<Input, Result>,
-  "input" | "result" | "run"
+  "input" | "result" | "run" | "vouches"
 > & { readonly who?: Caller };
 
 type Declare = <const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
@@ -54,6 +59,7 @@ export async function perform(each: Operation, context: Context, input: unknown)
       data: { operation: each.name, path },
     });
   }
+  refuseAgent(each, context, parsed.data);
   try {
     const result = await each.run(context, parsed.data);
     // A successful write proves that the store has not moved.
@@ -64,6 +70,14 @@ export async function perform(each: Operation, context: Context, input: unknown)
     if (!mentionsSeal(context.explainReadOnly(error))) await context.warnIfMoved();
     throw explainEmptyText(each.name, explainRole(each.name, context, context.explainReadOnly(error)));
   }
+}
+
+function refuseAgent({ name, vouches }: Operation, { agent }: Context, input: unknown): void {
+  if (agent === null || vouches === undefined || (vouches !== true && !vouches(input))) return;
+  throw new HoldfastError("ROLE_REFUSED", `${name}: for people, but an agent runs it: ${agent}`, {
+    hint: `Ask a person to run holdfast ${name} in a terminal of their own. Nothing was changed.`,
+    data: { operation: name, agent },
+  });
 }
 
 function mentionsSeal(error: unknown): boolean {

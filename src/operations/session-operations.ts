@@ -268,6 +268,7 @@ export const sessionOperations = [
     },
   }),
   mutation("session fork", "Create a session that shares another's past, up to a version", {
+    vouches: ({ live }) => live === true,
     input: z.strictObject({
       session,
       id: text,
@@ -293,6 +294,7 @@ export const sessionOperations = [
   }),
   mutation("session effects", "Allow or forbid a fork's own effects", {
     who: "person",
+    vouches: true,
     input: z.strictObject({ session, effects: z.enum(["on", "off"]), by: text.min(1), why: text.min(1) }),
     result: z.strictObject({ session: text, effects: z.enum(["on", "off"]) }),
     async run(context, { session: typed, effects, by, why }) {
@@ -310,6 +312,7 @@ export const sessionOperations = [
     "Retry a session that supervisors gave up on: its workers kept dying, or it is past its time to live",
     {
       who: "person",
+      vouches: true,
       input: z.strictObject({ session, why: text.min(1).optional() }),
       result: z.strictObject({ session: text }),
       async run(context, { session: typed, why }) {
@@ -321,6 +324,7 @@ export const sessionOperations = [
   ),
   mutation("session cancel", "Stop a session, even while another process runs it", {
     who: "person",
+    vouches: true,
     input: z.strictObject({ session, by: text.min(1), why: text.min(1) }),
     result: z.strictObject({ session: text, status: text }),
     async run(context, { session: typed, by, why }) {
@@ -331,6 +335,7 @@ export const sessionOperations = [
   }),
   mutation("session erase", "Erase sessions for privacy, with the artifacts that only they refer to", {
     who: "person",
+    vouches: ({ dryRun }) => dryRun !== true,
     input: z.strictObject({
       session: text.optional(),
       metadata: metadata.optional(),

@@ -313,6 +313,7 @@ export const storeOperations = [
   }),
   mutation("prune", "Remove old sessions, except those with open calls or a holder", {
     who: "person",
+    vouches: ({ dryRun }) => dryRun !== true,
     input: pruneFields.extend({ dryRun: z.boolean().optional() }),
     result: z.strictObject({
       dryRun: z.boolean(),

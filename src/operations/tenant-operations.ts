@@ -10,6 +10,7 @@ const text = z.string();
 export const tenantOperations = [
   mutation("postgres rls", "Let a database role see one namespace and no other, by row-level security", {
     who: "person",
+    vouches: ({ dryRun }) => dryRun !== true,
     input: z.strictObject({ role: text, namespace: text, dryRun: z.boolean().optional() }),
     result: z.strictObject({
       role: text,

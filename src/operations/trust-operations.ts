@@ -11,6 +11,7 @@ const text = z.string();
 export const trustOperations = [
   mutation("trust", "Allow the project's configuration file to run on this machine, until it changes", {
     who: "person",
+    vouches: ({ remove }) => remove !== true,
     input: z.strictObject({ remove: z.boolean().optional() }),
     result: z.strictObject({
       file: text,

@@ -118,7 +118,7 @@ export function commandFile(name: keyof typeof PROGRAMS): string {
 /** An environment without the variables of the test run. */
 export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
-    ([name]) => !/^(HOLDFAST_|FORCE_COLOR|NO_COLOR|CURSOR_|CLAUDE_|GEMINI_)/.test(name),
+    ([name]) => !/^(HOLDFAST_|FORCE_COLOR|NO_COLOR|CURSOR_|CLAUDE|CODEX_|GEMINI_|OPENCODE)/.test(name),
   );
   return { ...Object.fromEntries(kept), ...more };
 }
