@@ -75,6 +75,7 @@ export type {
   ImportOptions,
   ImportReport,
   ProjectOptions,
+  ResumedTask,
   ResumeOptions,
   Resumption,
   SyncReport,

@@ -15,6 +15,8 @@ export const COMMANDS: readonly Command[] = [
 
 export const GROUPS: Readonly<Record<string, string>> = {
   goal: "create, show, list and advance goals",
+  phase: "add and complete phases",
+  plan: "add plans to phases",
   task: "plan, claim and submit tasks",
   block: "record what blocks work",
   session: "show, fork and cancel sessions",
@@ -24,11 +26,13 @@ export const GROUPS: Readonly<Record<string, string>> = {
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
   ["At a glance", ["status", "inbox", "watch", "ui", "brief", "next", "doctor"]],
-  ["Goals", "goal task decide decisions fact facts forget remember block blockers events retract".split(" ")],
+  ["Start and end work", ["resume", "note", "handoff", "finish"]],
+  ["Goals and tasks", ["goal", "phase", "plan", "task", "block", "blockers"]],
   [
-    "Sessions",
-    ["resume", "handoff", "session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"],
+    "What a goal remembers",
+    "decide decisions fact facts forget built remember ask answer questions error events retract".split(" "),
   ],
+  ["Sessions and calls", ["session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"]],
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
   [
     "The store",

@@ -68,6 +68,34 @@ export const noteCommands: readonly Command[] = [
     },
     page: ({ files }) => `recorded ${files.join(", ")}\n`,
   }),
+  command("built", "record what was built", {
+    args: [["<what>", "what was built", "text"]],
+    options: [["--file <path...>", "the files it is in", "optional", "files"]],
+    page: ({ text, files }) => `${text}${files.length === 0 ? "" : ` (${files.join(", ")})`}\n`,
+  }),
+  command("ask", "ask a question", {
+    args: [["<question>", "the question", "text"]],
+    page: page.questionLine,
+  }),
+  command("answer", "answer a question", {
+    args: [
+      ["<question>", "its id: Q-001"],
+      ["<answer>", "the answer"],
+    ],
+    page: page.questionLine,
+  }),
+  command("questions", "list open questions", {
+    options: [["--all", "include answered questions"]],
+    page: ({ questions }, screen) =>
+      questions.length === 0
+        ? "no open questions\n"
+        : questions.map((each) => page.questionLine(each, screen)).join(""),
+  }),
+  command("error", "record an error that is not a task's failure", {
+    args: [["<message>", "what went wrong"]],
+    options: [["--task <task>", "the task it happened in"]],
+    page: ({ message, errors }) => `recorded error ${errors}: ${message}\n`,
+  }),
   command("forget", "withdraw a fact", {
     args: [["<key>", "its name"]],
     options: [["--why <text>", "why it is no longer true", "required"]],
@@ -119,6 +147,37 @@ const goals: readonly Command[] = [
     page: ({ worktree, goal }) => `${worktree}: ${goal === null ? "no goal chosen" : `goal ${goal}`}\n`,
   }),
   command("goal list", "list all goals", { page: page.goalListPage }),
+  command("goal edit", "change a goal's statement or settings", {
+    options: [
+      ["--statement <text>", "what to achieve"],
+      ["--title <text>", "its title in lists"],
+      ["--ttl <time>", "time without changes until it is stale", "optional", "ttlMs"],
+      ["--verification <how>", "separate or self"],
+      ["--max-attempts <n>", "attempts before a task fails for good"],
+    ],
+    page: ({ goal, statement }) => `${goal}  ${statement}\n`,
+  }),
+  command("goal next", "set the next action", {
+    args: [["[next]", "a task or words; without it, shows the next action"]],
+    options: [["--none", "clear it"]],
+    page: ({ goal, task, text }) => `${goal}: ${[task, text].filter(Boolean).join(" ") || "nothing noted"}\n`,
+  }),
+  command("phase add", "add a phase", {
+    args: [["<name>", "its name"]],
+    options: [["--plan <name...>", "its plans, in order", "optional", "plans"]],
+    page: ({ phase, name }) => `phase ${phase}  ${name}\n`,
+  }),
+  command("phase complete", "complete a phase without unfinished tasks", {
+    args: [["<phase>", "its number or name"]],
+    page: ({ phase, name }) => `phase ${phase} ${name} completed\n`,
+  }),
+  command("plan add", "add a plan to a phase", {
+    args: [
+      ["<phase>", "its number or name"],
+      ["<name>", "the plan's name"],
+    ],
+    page: ({ phase, plan, name, file }) => `phase ${phase}, plan ${plan}  ${name}\nits text: ${file}\n`,
+  }),
   command("brief", "print the briefing for the next agent", {
     options: [
       ["--tokens <n>", "its maximum length (default 2000)"],
@@ -132,7 +191,7 @@ const goals: readonly Command[] = [
     args: [["<phase>", "its number or name", "to"]],
     page: page.movePage,
   }),
-  command("resume", "resume the work: check files, start a session, read the briefing", {
+  command("resume", "resume the work: check files, read the plan, start a session, get briefed", {
     options: [
       ["--session <id>", "the name of your session"],
       ["--tokens <n>", "the maximum length of the briefing"],
@@ -157,22 +216,54 @@ const goals: readonly Command[] = [
   }),
 ];
 
+const SESSION_NOTES: readonly OptionRow[] = [
+  ["--session <id>", "the session (default: yours)"],
+  ["--issue <text...>", "what went wrong, or deviates from the plan", "optional", "issues"],
+  ["--context <share>", "how full your context is: 80%", "optional", "contextUsage"],
+];
+
+const sessionNotes: readonly Command[] = [
+  command("note", "add a note or an issue to your session", {
+    args: [["[note]", "the note", "notes"]],
+    options: SESSION_NOTES,
+    page: ({ session, goal }) => `noted in session ${session} of ${goal}\n`,
+  }),
+  command("finish", "end your session: its work is done", {
+    options: [
+      ...SESSION_NOTES,
+      ["--notes <text>", "a last note"],
+      ["--completed <text...>", "work that it finished beside its tasks"],
+    ],
+    page: ({ session, goal }) => `session ${session} of ${goal} finished\n`,
+  }),
+];
+
 const onTask = { args: [TASK], page: page.taskLine };
+
+const TASK_FIELDS: readonly OptionRow[] = [
+  ["--about <text>", "a description", "optional", "description"],
+  ["--phase <phase>", "its number or name"],
+  ["--plan <n>", "a plan of the phase"],
+  ["--wave <n>", "tasks of one wave can run in parallel"],
+  ["--after <task...>", "tasks that must be done first", "optional", "dependsOn"],
+  ["--file <path...>", "files it will touch", "optional", "files"],
+  ["--wanted <text...>", "acceptance criteria"],
+  ["--reviews <task...>", "the tasks that it reviews; such a task is a review"],
+];
 
 const tasks: readonly Command[] = [
   command("task add", "add a task", {
     args: [["<title>", "what to do"]],
-    options: [
-      ["--about <text>", "a description", "optional", "description"],
-      ["--phase <phase>", "its number or name (default: the current phase)"],
-      ["--plan <n>", "a plan of the phase"],
-      ["--wave <n>", "tasks of one wave can run in parallel"],
-      ["--after <task...>", "tasks that must be done first", "optional", "dependsOn"],
-      ["--file <path...>", "files it will touch", "optional", "files"],
-      ["--wanted <text...>", "acceptance criteria"],
-      ["--reviews <task...>", "makes it a review of these"],
-    ],
+    options: TASK_FIELDS,
     page: page.taskLine,
+  }),
+  command("task edit", "change a task", {
+    ...onTask,
+    options: [["--title <text>", "what to do"], ...TASK_FIELDS],
+  }),
+  command("task alias", "give a task another id as well", {
+    ...onTask,
+    args: [TASK, ["<alias>", "the other id: T-142"]],
   }),
   command("task list", "list unfinished tasks", {
     options: [
@@ -248,6 +339,10 @@ const blockers: readonly Command[] = [
     ],
     page: ({ id, status, description }) => `${id}  ${status}  ${description}\n`,
   }),
+  command("block confirm", "confirm a reported blocker: it blocks from now on", {
+    args: [BLOCKER],
+    page: ({ id, status, description }) => `${id}  ${status}  ${description}\n`,
+  }),
   command("block bypass", "work around a blocker", {
     args: [BLOCKER],
     options: [
@@ -273,4 +368,4 @@ const blockers: readonly Command[] = [
   }),
 ];
 
-export const goalCommands: readonly Command[] = [...goals, ...tasks, ...blockers];
+export const goalCommands: readonly Command[] = [...goals, ...sessionNotes, ...tasks, ...blockers];

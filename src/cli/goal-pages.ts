@@ -228,7 +228,32 @@ export function resumePage(resumed: ResultOf<"resume">, screen: Screen): string 
     return `${files.join("")}${paint.bold("not started")}: ${resumed.why}\nlook at that, then: ${again}\n`;
   }
   const end = commandToPaste(screen, `holdfast handoff --session ${resumed.session} --reason …`);
-  return `${files.join("")}session ${resumed.session} started; end it with: ${end}\n\n${resumed.briefing}\n`;
+  const start = `${files.join("")}session ${resumed.session} started; end it with: ${end}\n`;
+  return `${start}${resumedPlan(resumed, paint)}\n${resumed.briefing}\n`;
+}
+
+/** The protocol's three lines, then the plan: what it says about the task, and the pages to read. */
+function resumedPlan(resumed: ResultOf<"resume">, paint: Paint): string {
+  const { display, task, plan, summaries, implementations } = resumed;
+  const built = implementations.map(
+    ({ text, files }) => `${text}${files.map((each) => ` ${each}`).join("")}`,
+  );
+  const lines = [
+    "",
+    ...display,
+    ...(built.length === 0 ? [] : [`Built: ${built.join("; ")}`]),
+    ...summaries.flatMap(({ path, text }) => ["", paint.bold(path), text.trimEnd()]),
+    ...(plan === null ? [] : ["", paint.bold(plan.path), plan.text.trimEnd()]),
+    ...(task?.section ? ["", paint.bold(`Resume at ${task.id}`), task.section] : []),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+export function questionLine(
+  { id, text, answer }: Pick<ResultOf<"ask">, "id" | "text" | "answer">,
+  { paint }: Screen,
+): string {
+  return `${paint.bold(id)}  ${text}${answer === null ? "" : `  ${paint.green(answer)}`}\n`;
 }
 
 export function eventsPage({ events }: ResultOf<"events">, screen: Screen): string {

@@ -227,7 +227,7 @@ export class Goal {
     return this.actOnTask("reopen", input, planning.reopen);
   }
 
-  /** Gives a task another name, such as the id of an issue: `{ task: "T-001", alias: "SHOP-42" }`. */
+  /** Gives a task another id as well, such as that of another list: `{ task: "T-001", alias: "T-142" }`. */
   aliasTask(input: Attributed<planning.AliasInput>): Promise<void> {
     return this.#core.actOn("aliasTask", input, planning.aliasTask);
   }

@@ -1,6 +1,6 @@
 /** Goals: long-lived work that many agents and people share. */
 
-export { type Act, closingPhase, DraftBatch } from "./act.ts";
+export { type Act, closingPhase, DraftBatch, phaseNumber } from "./act.ts";
 export type { Briefing, BriefingOptions } from "./briefing.ts";
 export { dataElement, estimateTokens, MIN_BRIEFING_TOKENS, makeBriefing } from "./briefing.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";

@@ -1,7 +1,7 @@
 /** Operations on what a goal remembers: decisions, facts, files, blockers. */
 
 import * as z from "zod";
-import { goalCore } from "../goal/index.ts";
+import { type Goal, goalCore } from "../goal/index.ts";
 import {
   type Actor,
   blockerOf,
@@ -9,9 +9,11 @@ import {
   DECISION_TYPES,
   FILE_ACTS,
   type GoalState,
+  questionOf,
   searchDecisions,
 } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
+import { redactSecrets } from "../model/secrets.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { definedFields, mutation, query } from "./operation.ts";
@@ -21,6 +23,20 @@ import { itemId, missingItem } from "./task-operations.ts";
 const text = z.string();
 const eventRow = z.strictObject({ uid: text, type: text, by: text, role: text, at: text });
 const blockerResult = view.blocker.extend({ goal: text });
+
+const questionResult = z.strictObject({
+  goal: text,
+  id: text,
+  text,
+  askedBy: text,
+  askedAt: view.time,
+  answer: text.nullable(),
+});
+
+function questionView({ id: goal, state }: Goal, question: string): z.input<typeof questionResult> {
+  const { id, text, by, at, answer } = questionOf(state, question);
+  return { goal, id, text, askedBy: by.name, askedAt: view.iso(at), answer };
+}
 
 function requireBlocker(state: GoalState, typed: string): string {
   const id = itemId("B", typed);
@@ -138,6 +154,58 @@ export const noteOperations = [
       return { goal: handle.id, files: files.map(({ path }) => path) };
     },
   }),
+  mutation("built", "Record what was built and in which files, for the next agent", {
+    input: z.strictObject({ goal, text, files: z.array(text).optional() }),
+    result: z.strictObject({ goal: text, text, files: z.array(text) }),
+    async run(context, { goal: id, text: built, files: typed = [] }) {
+      const files = typed.map((each) => projectPath(context, each));
+      const handle = await context.goal(id);
+      await handle.implementation({ text: built, files });
+      return { goal: handle.id, text: built, files };
+    },
+  }),
+  mutation("ask", "Ask a question; every briefing shows it until it is answered", {
+    input: z.strictObject({ goal, text }),
+    result: questionResult,
+    async run(context, { goal: id, text: asked }) {
+      const handle = await context.goal(id);
+      return questionView(handle, await handle.ask({ text: asked }));
+    },
+  }),
+  mutation("answer", "Answer a question, which closes it", {
+    input: z.strictObject({ goal, question: text, answer: text }),
+    result: questionResult,
+    async run(context, { goal: id, question: typed, answer }) {
+      const handle = await context.goal(id);
+      const question = itemId("Q", typed);
+      if (!handle.state.questions.has(question)) {
+        const guess = didYouMean(question, handle.state.questions.keys());
+        throw missingItem(handle.state, "question", typed, guess, "questions --all");
+      }
+      await handle.answer({ question, answer });
+      return questionView(handle, question);
+    },
+  }),
+  query("questions", "List the open questions of a goal", {
+    input: z.strictObject({ goal, all: z.boolean().optional() }),
+    result: z.strictObject({ goal: text, questions: z.array(questionResult.omit({ goal: true })) }),
+    async run(context, { goal: id, all = false }) {
+      const handle = await context.readGoal(id);
+      const views = [...handle.state.questions.keys()].map((each) => questionView(handle, each));
+      const questions = views.filter(({ answer }) => all || answer === null);
+      return { goal: handle.id, questions: questions.map(({ goal: _, ...rest }) => rest) };
+    },
+  }),
+  mutation("error", "Record an error that is not the failure of a task", {
+    input: z.strictObject({ goal, message: text, task: text.optional() }),
+    result: z.strictObject({ goal: text, message: text, errors: z.int() }),
+    async run(context, { goal: id, message: said, task }) {
+      const handle = await context.goal(id);
+      const message = redactSecrets(said);
+      await handle.recordError({ message, task: task === undefined ? null : itemId("T", task) });
+      return { goal: handle.id, message, errors: handle.runState().errorCount };
+    },
+  }),
   mutation("block add", "Record what blocks tasks, phases or the whole goal", {
     input: z.strictObject({
       goal,
@@ -157,6 +225,15 @@ export const noteOperations = [
       const affects = { tasks: tasks.map((each) => itemId("T", each)), phases, goal: everything };
       const identified = reportOnly !== true;
       const made = await handle.block({ description, affects, workaround, identified });
+      return { goal: handle.id, ...view.blockerView(made) };
+    },
+  }),
+  mutation("block confirm", "Confirm a reported blocker: from now on it blocks", {
+    input: z.strictObject({ goal, blocker: text }),
+    result: blockerResult,
+    async run(context, input) {
+      const handle = await context.goal(input.goal);
+      const made = await handle.identify({ blocker: requireBlocker(handle.state, input.blocker) });
       return { goal: handle.id, ...view.blockerView(made) };
     },
   }),

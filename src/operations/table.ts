@@ -11,6 +11,7 @@ import { inboxOperations } from "./inbox-operations.ts";
 import { movingOperations } from "./moving-operations.ts";
 import { noteOperations } from "./note-operations.ts";
 import type { Operation } from "./operation.ts";
+import { planningOperations } from "./planning-operations.ts";
 import { sessionOperations } from "./session-operations.ts";
 import { initOperations, schemaOperations } from "./setup-operations.ts";
 import { storeOperations, superviseOperations } from "./store-operations.ts";
@@ -24,6 +25,7 @@ const ROWS = [
   ...initOperations,
   ...goalOperations,
   ...goalImportOperations,
+  ...planningOperations,
   ...handoffOperations,
   ...taskOperations,
   ...noteOperations,

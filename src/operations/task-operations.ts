@@ -26,7 +26,7 @@ const result = view.task.extend({ goal: text });
 type Result = z.input<typeof result>;
 
 /** `T-014` may be typed as `t-14` or `14`. */
-export function itemId(prefix: "T" | "B" | "D", typed: string): string {
+export function itemId(prefix: "T" | "B" | "D" | "Q", typed: string): string {
   const digits = new RegExp(`^(?:${prefix}-?)?(\\d+)$`, "i").exec(typed)?.[1];
   return digits === undefined ? typed : formatId(prefix, Number(digits));
 }
@@ -87,6 +87,13 @@ function sessionFor({ state, by: { name } }: Goal, task: string): string | null 
   const sessions = [...state.history.values()];
   const [only, other] = sessions.filter(({ status, agent }) => status === "active" && agent === name);
   return only && !other ? only.id : null;
+}
+
+function nothingToEdit(task: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `task ${task}: nothing to change`, {
+    hint: "Name what should change, such as --title or --after.",
+    data: { task },
+  });
 }
 
 function withReason<const Name extends string>(name: Name, about: string, act: "retry" | "drop" | "reopen") {
@@ -205,6 +212,35 @@ export const taskOperations = [
           await handle.reset({ task: proof.task, why: reason, force: true });
         } else await handle.release({ ...proof, why });
       }),
+  }),
+  mutation("task edit", "Change a task: its text, place, dependencies, files or acceptance criteria", {
+    input: named.extend({
+      ...z.strictObject(inputShape(TASK_PLAN)).partial().shape,
+      phase: z.union([z.int(), text]).optional(),
+      /** Replaces the acceptance criteria, or the checklist of a review. */
+      wanted: z.array(text).optional(),
+      reviews: z.array(text).optional(),
+    }),
+    result,
+    run: (context, { goal: id, task: typed, wanted, reviews, dependsOn, files, ...rest }) =>
+      onTask(context, { goal: id, task: typed }, (handle, { task }) => {
+        const criteria = handle.task(task).kind === "review" ? "checklist" : "acceptance";
+        const change = definedFields({
+          ...rest,
+          files: files?.map((each) => projectPath(context, each)),
+          dependsOn: dependsOn?.map((each) => itemId("T", each)),
+          reviews: reviews?.map((each) => itemId("T", each)),
+          [criteria]: wanted,
+        });
+        if (Object.keys(change).length === 0) throw nothingToEdit(task);
+        return handle.editTask({ task, change });
+      }),
+  }),
+  mutation("task alias", "Give a task another id as well, such as the one it has in another list: T-142", {
+    input: named.extend({ alias: text }),
+    result,
+    run: (context, { alias, ...input }) =>
+      onTask(context, input, (handle, { task }) => handle.aliasTask({ task, alias })),
   }),
   withReason("task retry", "Retry a failed task, with the reason why that can help now", "retry"),
   withReason("task drop", "Drop a task, with a reason; it counts as finished", "drop"),

@@ -10,6 +10,12 @@ export { SCHEMAS } from "./json-schemas.ts";
 export type { ProjectOptions } from "./project-goal.ts";
 export { editNotes, followGoal, GoalFolder, keepEvents, projectGoal } from "./project-goal.ts";
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
-export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
+export {
+  type ContextFile,
+  type ResumedTask,
+  type ResumeOptions,
+  type Resumption,
+  resumeGoal,
+} from "./resume-goal.ts";
 export { hasTwoSeals, readSeal } from "./seal.ts";
 export { describeStrays } from "./stray-records.ts";

@@ -4,14 +4,24 @@
  *     1 load     the goal as it is now, and whether it is older than its time to live
  *     2 context  `{phase}-{plan}-PLAN.md`, and the SUMMARY.md files of the phase's earlier plans
  *     3 verify   every recorded file against its hash: OK, DRIFTED or MISSING
- *     4 show     position, decisions, blockers
+ *     4 show     position, decisions, blockers, and the part of the plan about the task to resume
  *
  * After a mismatch or in a stale state, a person has to look before `proceed` goes on.
  */
 
 import { join, resolve } from "node:path";
 import { type FileCheck, type FileReport, type Goal, goalCore } from "../goal/index.ts";
-import { activeBlockers, type GoalState, type Position, staleness } from "../model/goal/index.ts";
+import {
+  activeBlockers,
+  findTask,
+  type GoalState,
+  nextTaskOf,
+  type Position,
+  staleness,
+  surveyGoal,
+  type Task,
+  taskOf,
+} from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { oneLine } from "./written-text.ts";
@@ -30,11 +40,21 @@ export interface ContextFile {
   readonly text: string;
 }
 
+/** The task to resume, and what the plan says about it. */
+export interface ResumedTask {
+  readonly id: string;
+  readonly title: string;
+  /** The heading, list item or paragraph of PLAN.md that names the task, with what belongs to it. */
+  readonly section: string | null;
+}
+
 export interface Resumption {
   /** `review`: something does not match. `stale`: older than its time to live. Both need `proceed`. */
   readonly status: "ready" | "review" | "stale";
   readonly display: readonly [string, string, string];
   readonly position: Position;
+  /** The task in progress, else the recorded next one, else the first ready one in the plan's order. */
+  readonly task: ResumedTask | null;
   readonly plan: ContextFile | null;
   readonly summaries: readonly ContextFile[];
   readonly files: FileReport;
@@ -45,6 +65,7 @@ export interface Resumption {
 const PAGE_BYTES = 1024 * 1024;
 const SHOWN = 12;
 const SHOWN_CHARACTERS = 120;
+const SECTION_CHARACTERS = 4_000;
 
 /**
  * Checks the age of the state and the recorded files, and collects the context of the current plan.
@@ -57,7 +78,11 @@ export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promi
   const position = goal.position();
   const folder = resolve(options.root ?? goal.root ?? ".", options.folder ?? ".planning");
   const review: string[] = [];
-  const { plan, summaries } = await contextOf(folder, position, review);
+  const known = knownTask(state, position);
+  const place = known ?? (position.task === null ? null : taskOf(state, position.task));
+  const { plan, summaries } = await contextOf(folder, place, review);
+  const resumed = known ?? firstInPlan(state, place, plan?.text ?? "") ?? place;
+  const task = resumed && taskInPlan(state, resumed, plan?.text ?? "");
   const files = await checked(goal, options.root);
   review.push(...mismatches(files, state));
   const { stale, ageMs } = staleness(state, goalCore(goal).journal.now());
@@ -65,8 +90,9 @@ export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promi
   const open = stale ? "stale" : review.length > 0 ? "review" : "ready";
   return {
     status: options.proceed ? "ready" : open,
-    display: displayLines(state, position),
+    display: displayLines(state, position, resumed),
     position,
+    task,
     plan,
     summaries,
     files,
@@ -97,10 +123,11 @@ function fileLine({ path, verdict, why }: FileCheck): string {
 
 async function contextOf(
   folder: string,
-  { phase, plan }: Position,
+  task: Task | null,
   review: string[],
 ): Promise<{ plan: ContextFile | null; summaries: ContextFile[] }> {
-  if (phase === null || plan === null) return { plan: null, summaries: [] };
+  if (task === null || task.plan === null) return { plan: null, summaries: [] };
+  const { phase, plan } = task;
   const read = async (number: number, kind: string): Promise<ContextFile | null> => {
     const padded = `${String(phase).padStart(2, "0")}-${String(number).padStart(2, "0")}`;
     for (const name of new Set([`${phase}-${number}-${kind}.md`, `${padded}-${kind}.md`])) {
@@ -123,10 +150,60 @@ async function contextOf(
   return { plan: await read(plan, "PLAN"), summaries };
 }
 
-function displayLines(state: GoalState, position: Position): [string, string, string] {
-  const phase = position.phase === null ? "no phase" : `Phase ${position.phase}`;
-  const plan = position.plan === null ? "" : `, Plan ${position.plan}`;
-  const task = position.taskTitle === null ? "none" : oneLine(position.taskTitle, SHOWN_CHARACTERS);
+/** The task in progress, else the one that the last session named as the next. */
+function knownTask(state: GoalState, { task, status }: Position): Task | null {
+  if (task !== null && status === "in_progress") return taskOf(state, task);
+  const recorded = findTask(state, state.next?.task ?? "");
+  return recorded && nextTaskOf(state) === recorded.id ? recorded : null;
+}
+
+/** The ready task that PLAN.md names first, in the plan of `place`. */
+function firstInPlan(state: GoalState, place: Task | null, text: string): Task | null {
+  if (text === "" || place === null) return null;
+  const { phase, plan } = place;
+  const lines = text.split("\n");
+  const ready = surveyGoal(state).ready.filter((task) => task.phase === phase && task.plan === plan);
+  const found = ready
+    .map((task) => ({ task, line: lineOf(state, task, lines) }))
+    .filter(({ line }) => line >= 0)
+    .sort((a, b) => a.line - b.line);
+  return found[0]?.task ?? null;
+}
+
+/** The first line with the task's id, or one that it had before a merge; else the first with its title. */
+function lineOf(state: GoalState, task: Task, lines: readonly string[]): number {
+  const byId = lines.findIndex((line) =>
+    (line.match(/\bT-\d{3,12}\b/g) ?? []).some((id) => findTask(state, id)?.id === task.id),
+  );
+  const title = task.title.toLowerCase();
+  return byId >= 0 ? byId : lines.findIndex((line) => line.toLowerCase().includes(title));
+}
+
+function taskInPlan(state: GoalState, task: Task, text: string): ResumedTask {
+  const { id, title } = task;
+  const lines = text.split("\n");
+  const start = text === "" ? -1 : lineOf(state, task, lines);
+  if (start < 0) return { id, title, section: null };
+  const isEnd = sectionEnd(lines[start] ?? "");
+  const length = lines.slice(start + 1).findIndex(isEnd);
+  const section = lines.slice(start, length < 0 ? undefined : start + 1 + length).join("\n");
+  return { id, title, section: section.trimEnd().slice(0, SECTION_CHARACTERS) };
+}
+
+/** A heading holds until the next of its level, a list item until the next of its indentation. */
+function sectionEnd(first: string): (line: string) => boolean {
+  const level = /^(#{1,6}) /.exec(first)?.[1]?.length;
+  if (level !== undefined) return (line) => (/^(#{1,6}) /.exec(line)?.[1]?.length ?? 7) <= level;
+  const indent = /^( *)(?:[-*+]|\d{1,9}[.)]) /.exec(first)?.[1]?.length;
+  if (indent === undefined) return (line) => line.trim() === "";
+  return (line) => line.trim() !== "" && line.search(/\S/) <= indent;
+}
+
+function displayLines(state: GoalState, position: Position, resumed: Task | null): [string, string, string] {
+  const number = resumed?.phase ?? position.phase;
+  const phase = number === null ? "no phase" : `Phase ${number}`;
+  const plan = resumed?.plan ? `, Plan ${resumed.plan}` : "";
+  const task = resumed === null ? "none" : oneLine(resumed.title, SHOWN_CHARACTERS);
   const decisions = [...state.decisions.values()]
     .filter(({ supersededBy }) => supersededBy === null)
     .map(({ id, decision }) => `${id} ${oneLine(decision, SHOWN_CHARACTERS)}`);

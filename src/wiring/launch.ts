@@ -75,9 +75,10 @@ function isOfProject(root: string, self: string): boolean {
 }
 
 export const ON_A_STORE = [
-  "(?:goal|task|block|session) [a-z]+|status|inbox|ledger|fleet|watch|brief|next|doctor|decide|decisions",
-  "facts?|forget|remember|blockers|resume|handoff|calls|resolve|approve|deny|init|trust|check|rebuild",
-  "migrate|prune|supervise|export|import|backup|restore|postgres rls|events|retract|verify",
+  "(?:goal|phase|plan|task|block|session) [a-z]+|status|inbox|ledger|fleet|watch|brief|next|doctor|decide",
+  "decisions|built|ask|answer|questions|error|note|finish|facts?|forget|remember|blockers|resume|handoff",
+  "calls|resolve|approve|deny|init|trust|check|rebuild|migrate|prune|supervise|export|import|backup|restore",
+  "postgres rls|events|retract|verify",
 ].join("|");
 
 const WORD = `(?:${ON_A_STORE}|move|schema new|mcp|hook|completion|demo|torture|--help)(?![\\w-])`;

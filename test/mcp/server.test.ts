@@ -110,6 +110,13 @@ describe("tools, resources and prompts", () => {
     expect(await say(client, "goal_import", { file: "old.md" })).toMatchObject({ goal: "old-work" });
     for (const title of ["users table", "orders table", "review"])
       await say(client, "task_add", { goal, title });
+    await say(client, "phase_add", { goal, name: "Launch" });
+    await say(client, "plan_add", { goal, phase: "Launch", name: "rehearsal" });
+    await say(client, "phase_complete", { goal, phase: "Launch" });
+    await say(client, "goal_edit", { goal, title: "the checkout" });
+    await say(client, "goal_next", { goal, next: "1" });
+    await say(client, "task_edit", { goal, task: "2", title: "table of orders", wanted: ["it migrates"] });
+    await say(client, "task_alias", { goal, task: "2", alias: "T-142" });
     await say(client, "goal_move", { goal, to: "API" });
     await say(client, "goal_move", { goal, to: "Schema" });
     expect(await say(bob.client, "resume", { goal })).toMatchObject({ begun: true });
@@ -138,7 +145,22 @@ describe("tools, resources and prompts", () => {
       await say(client, name, { goal });
     for (const name of ["status", "goal_list", "open_calls"]) await say(client, name);
     await say(client, "task_show", { goal, task: "1" });
+    await say(client, "task_drop", { goal, task: "3", why: "not needed" });
+    await say(bob.client, "task_claim", { goal, task: "2" });
+    await say(bob.client, "task_fail", { goal, task: "2", error: "no such disk", retryable: false });
+    await say(client, "task_retry", { goal, task: "2", why: "there is a disk" });
+    await say(client, "block_confirm", { goal, blocker: "2" });
+    await say(bob.client, "built", { goal, text: "the table of users", files: ["users.sql"] });
+    expect(await say(bob.client, "ask", { goal, text: "which currency?" })).toMatchObject({ id: "Q-001" });
+    await say(client, "questions", { goal });
+    expect(await say(client, "answer", { goal, question: "1", answer: "euro" })).toMatchObject({
+      answer: "euro",
+    });
+    await say(bob.client, "error", { goal, message: "the disk was full" });
+    await say(bob.client, "note", { goal, notes: "going well", issues: ["two tables instead of one"] });
     await say(bob.client, "handoff", { goal, reason: "context full", next: "2" });
+    expect(await say(bob.client, "resume", { goal })).toMatchObject({ begun: true });
+    await say(bob.client, "finish", { goal, completed: ["a look at it"] });
     expect([...called].sort()).toEqual(listed.map(({ name }) => name).sort());
   });
 

@@ -77,6 +77,26 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     });
   });
 
+  inTurn("resumes at the task that the plan names first, with its part of the plan", async () => {
+    const { goal } = bench;
+    await goal.resolve({ blocker: "B-001", resolution: "they came" });
+    await goal.addTask({ title: "Revoke old tokens", phase: 2, plan: 3 });
+    const plan = ["# Rotation", "- revoke OLD tokens", "  in one transaction", "- T-001: rotate", "# Later"];
+    file(".planning/2-3-PLAN.md", plan.join("\n"));
+    const first = await resumeGoal(goal);
+    expect(first.task).toEqual({
+      id: "T-002",
+      title: "Revoke old tokens",
+      section: "- revoke OLD tokens\n  in one transaction",
+    });
+    expect(first.display[0]).toBe("Resuming from Phase 2, Plan 3, Task: Revoke old tokens");
+    await goal.setNext({ next: "T-001" });
+    expect((await resumeGoal(goal)).task).toMatchObject({ id: "T-001", section: "- T-001: rotate" });
+    const claim = await goal.claim("T-002");
+    expect((await resumeGoal(goal)).task).toMatchObject({ id: "T-002" });
+    await claim.release();
+  });
+
   inTurn("a stale state needs a review, which says its age", async () => {
     bench.bench.passMs(80 * HOUR);
     const stopped = await resumeGoal(bench.goal);

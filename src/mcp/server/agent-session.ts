@@ -70,7 +70,7 @@ export class AgentSession {
       const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
       const { goal, session } = result;
       if (operation.name === "resume" && goal !== undefined && session) this.session = { goal, id: session };
-      if (operation.name === "handoff") this.session = undefined;
+      if (["handoff", "finish"].includes(operation.name)) this.session = undefined;
       if (isClaim && goal !== undefined) {
         this.goals.add(goal);
         await this.renewQuietly();

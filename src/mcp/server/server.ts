@@ -38,6 +38,7 @@ const INSTRUCTIONS = [
 
 const PAGE_TOKENS = 8_000;
 const BRIEFING_TOKENS = 1_500;
+const PLAN_TOKENS = 4_000;
 const BRIEFINGS: Readonly<Record<string, string>> = { brief: "text", resume: "briefing" };
 
 export function buildServer(agent: AgentSession): McpServer {
@@ -94,9 +95,13 @@ async function answer(
     }
     // A briefing already has the requested length and says itself that it is data.
     const { [field]: briefing, ...rest } = result;
-    const { data, left } = boundResult(rest, RESULT_TOKENS - BRIEFING_TOKENS);
+    const hasPlan = Boolean(result["plan"]);
+    const { data, left } = boundResult(rest, hasPlan ? PLAN_TOKENS : RESULT_TOKENS - BRIEFING_TOKENS);
     const answered = { ...(data as object), [field]: briefing };
-    return { content: [text(String(briefing))], structuredContent: { data: answered, left: [...left] } };
+    const content = [text(String(briefing))];
+    // The briefing knows no files of the plan, and many clients show the model no structured content.
+    if (hasPlan) content.push(text(dataElement(name, { data, left })));
+    return { content, structuredContent: { data: answered, left: [...left] } };
   } catch (error) {
     return failure(error);
   }
