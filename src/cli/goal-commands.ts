@@ -110,6 +110,10 @@ export const noteCommands: readonly Command[] = [
     options: [["--why <text>", "why it should not count", "required"]],
     page: ({ uid, type }) => `retracted ${type} ${uid.slice(0, 12)}\n`,
   }),
+  command("review", "list the acts of people that a pull brought, and let them count", {
+    options: [["--accept <event...>", "let these count: uids, the starts of them, or all"]],
+    page: page.reviewPage,
+  }),
 ];
 
 const goals: readonly Command[] = [

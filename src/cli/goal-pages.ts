@@ -68,6 +68,7 @@ export function taskPage(task: Task, { paint }: Screen): string {
         verdict &&
           `${verdict.accepted ? "accepted" : "rejected"} by ${verdict.by.name}${reason(verdict.why)}`,
       ],
+      ["origin", task.origins.join("\n        ")],
     ],
     paint,
   );
@@ -197,11 +198,11 @@ export function blockerTable(blockers: readonly Blocker[], screen: Screen): stri
 }
 
 export function decisionTable(decisions: readonly Decision[], screen: Screen): string {
-  const rows = decisions.map(({ id, date, type, decision, context, reason, supersededBy }) => {
-    return [id, date, type, `${decision} for ${context}`, reason, supersededBy ?? ""];
+  const rows = decisions.map(({ id, date, type, decision, context, reason, supersededBy, origin }) => {
+    return [id, date, type, `${decision} for ${context}`, reason, supersededBy ?? "", origin ?? ""];
   });
-  const head = ["id", "date", "type", "decision", "because", "replaced by"];
-  return table(screen, head, rows, ["decision", "because"]);
+  const head = ["id", "date", "type", "decision", "because", "replaced by", "origin"];
+  return table(screen, head, rows, ["decision", "because", "origin"]);
 }
 
 export function factTable(facts: ResultOf<"facts">["facts"], screen: Screen): string {
@@ -257,6 +258,21 @@ export function questionLine(
 }
 
 export function eventsPage({ events }: ResultOf<"events">, screen: Screen): string {
-  const rows = events.map(({ uid, type, by, role, at }) => [uid.slice(0, 12), ago(at), type, by, role]);
-  return table(screen, ["uid", "when", "event", "by", "role"], rows, ["by"]);
+  const rows = events.map(({ uid, type, by, role, at, origin }) => {
+    return [uid.slice(0, 12), ago(at), type, by, role, origin ?? ""];
+  });
+  return table(screen, ["uid", "when", "event", "by", "role", "origin"], rows, ["by", "origin"]);
+}
+
+export function reviewPage({ waiting, accepted }: ResultOf<"review">, screen: Screen): string {
+  const done = accepted.map(({ what, by }) => `accepted  ${what}  by ${by}\n`).join("");
+  if (waiting.length === 0) return done || "nothing waits to be confirmed\n";
+  const rows = waiting.map(({ uid, at, by, what, origin }) => {
+    return [uid.slice(0, 12), ago(at), by, what, origin ?? ""];
+  });
+  const list = table(screen, ["uid", "when", "by", "what", "origin"], rows, ["what", "origin"]);
+  const accept = commandToPaste(screen, "holdfast review --accept <uid>");
+  const retract = commandToPaste(screen, "holdfast retract <uid> --why …");
+  const about = "None of this has any effect here yet. Ask the people who are named, then:";
+  return `${done}${list}${about}\n  it is theirs: ${accept}\n  it is not: ${retract}\n`;
 }

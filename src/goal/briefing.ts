@@ -29,12 +29,14 @@ import {
   findTask,
   focusElsewhere,
   nextTaskOf,
+  originOfItem,
   positionOf,
   progressOf,
   recentMergeNotes,
   searchDecisions,
   staleNotice,
   surveyGoal,
+  waitingActs,
 } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import type { FileCheck } from "./file-check.ts";
@@ -277,7 +279,20 @@ function mergeLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] 
     const who = note.by === null ? "" : ` by ${quotedName(note.by, limit)}`;
     return `NOT APPLIED ${types}${item}${title}${who}: ${quoted(note.why, 2 * limit)}`;
   });
-  return [...notTakenIn.map((each) => `NOT MERGED ${quoted(each, 2 * limit)}`), ...merged];
+  const waiting = waitingActs(state).map(({ type, item, text, by }) => {
+    const about = `${type.replace(".", " ")}${item === null ? "" : ` ${item}`}`;
+    const said = text === null ? "" : ` ${quoted(text, limit)}`;
+    const who = `by ${quotedName(by.name, limit)}${PULLED}`;
+    return `NO EFFECT YET ${about}${said} ${who}: a person has to review it`;
+  });
+  return [...notTakenIn.map((each) => `NOT MERGED ${quoted(each, 2 * limit)}`), ...waiting, ...merged];
+}
+
+const PULLED = ", from a pull, unsigned";
+
+/** Says if another copy made the item: the name of its author proves nothing. */
+function pulled(state: GoalState, id: string): string {
+  return originOfItem(state, id) === null ? "" : PULLED;
 }
 
 function driftLines({ files, limit }: BriefingFacts): Lines {
@@ -293,7 +308,8 @@ function blockerLines({ state, now, limit }: BriefingFacts, survey: Survey): str
     const { id, description, identifiedAt, reportedAt, workaround } = blocker;
     const age = ago(now, identifiedAt ?? reportedAt);
     const around = workaround === null ? "" : `, meanwhile ${quoted(workaround, limit)}`;
-    return `BLOCKED ${id} ${quoted(description, limit)}, ${age}${impactText(state, blocker)}${around}`;
+    const impact = impactText(state, blocker);
+    return `BLOCKED ${id} ${quoted(description, limit)}, ${age}${impact}${around}${pulled(state, id)}`;
   });
   const bypassed = [...state.blockers.values()].filter(({ status }) => status === "bypassed");
   const workarounds = bypassed.map(
@@ -348,7 +364,8 @@ function decisionLines({ state, limit }: BriefingFacts, task: Task | null): Line
   return linesOf(ranked, ({ id, type, context, decision, reason, reversible }) => {
     const firm = reversible ? "" : ", not reversible";
     const what = `${quoted(decision, limit)} for ${quoted(context, limit / 2)}`;
-    return `DECIDED ${id} ${type}${firm}: ${what} because ${quoted(reason, limit)}`;
+    const why = `because ${quoted(reason, limit)}`;
+    return `DECIDED ${id} ${type}${firm}: ${what} ${why}${pulled(state, id)}`;
   });
 }
 

@@ -10,7 +10,7 @@
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { Actor, Entry, GoalOperation, GoalState, Task } from "../model/goal/index.ts";
+import type { Actor, Entry, GoalOperation, GoalState, Task, WaitingAct } from "../model/goal/index.ts";
 import { bySchema, checkRole, mayDo, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
 import { type Act, invalid, stamped } from "./act.ts";
@@ -18,10 +18,12 @@ import { hashFile } from "./file-check.ts";
 import {
   type EntriesFrom,
   entriesOf,
+  type MergeInput,
   type MergeReport,
   mergeEntries,
   type Retraction,
   retractionOf,
+  waitingNamed,
 } from "./merging.ts";
 
 /** An input with the actor; without `by`, the actor that the goal was opened for. */
@@ -82,8 +84,20 @@ export class GoalCore {
     return entriesOf(this.journal, this.log.stream, this.seq, from);
   }
 
-  mergeEntries(by: Actor, entries: readonly Entry[]): Promise<MergeReport | null> {
-    return mergeEntries(this.journal, this.log, this.id, by, entries);
+  mergeEntries(by: Actor, input: MergeInput): Promise<MergeReport | null> {
+    return mergeEntries(this.journal, this.log, this.id, by, input);
+  }
+
+  /** Lets waiting events count in this copy, and returns them. See `model/goal/origin.ts`. */
+  async confirm(as: Actor | undefined, events: readonly string[] | "all"): Promise<WaitingAct[]> {
+    const by = this.identity(as);
+    await this.guard?.before(by);
+    await this.log.refresh();
+    checkRole(by, "confirm", this.state.verification);
+    const acts = waitingNamed(this.state, events);
+    await this.mergeEntries(by, { entries: [], confirmed: acts.map(({ uid }) => uid) });
+    await this.guard?.after();
+    return acts;
   }
 
   /** Takes back one event in every copy, and returns it. See `model/goal/merge.ts`. */
@@ -94,7 +108,7 @@ export class GoalCore {
     checkRole(by, "retract", this.state.verification);
     const at = this.journal.now();
     const { retraction, target } = await retractionOf(this.state, this.entries(), by, at, input);
-    await this.mergeEntries(by, [retraction]);
+    await this.mergeEntries(by, { entries: [retraction], isOwn: true });
     await this.guard?.after();
     return target;
   }

@@ -29,6 +29,7 @@ import {
   searchDecisions,
   surveyGoal,
   type Task,
+  type WaitingAct,
 } from "../model/goal/index.ts";
 import type { Event } from "../model/stream/index.ts";
 import type { Act } from "./act.ts";
@@ -348,6 +349,17 @@ export class Goal {
     const { by, ...what } = input;
     const { uid, type } = await this.#core.retract(by, what);
     return { uid, type };
+  }
+
+  /**
+   * Lets acts of people that a pull brought count in this clone. They wait in `state.waiting`, because anyone
+   * who can push can write any name. Only a person may. Returns the confirmed acts.
+   *
+   * @example
+   * await goal.confirm({ events: "all", by: { name: "ann", role: "human" } });
+   */
+  confirm(input: Attributed<{ events: readonly string[] | "all" }>): Promise<WaitingAct[]> {
+    return this.#core.confirm(input.by, input.events);
   }
 
   /** Records files that were read or changed. A file without a hash is hashed as it is on disk now. */

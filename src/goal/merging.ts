@@ -11,7 +11,15 @@
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import type { Actor, Entry, GoalState, NotApplied, Renumbered } from "../model/goal/index.ts";
+import type {
+  Actor,
+  Entry,
+  EventSource,
+  GoalState,
+  NotApplied,
+  Renumbered,
+  WaitingAct,
+} from "../model/goal/index.ts";
 import {
   aliasOf,
   EntryReader,
@@ -22,9 +30,11 @@ import {
   goalKind,
   MERGED,
   mergeNotes,
+  needsConfirmation,
   notesNaming,
   RETRACTED,
   tick,
+  waitingActs,
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
 import { invalid } from "./act.ts";
@@ -34,6 +44,20 @@ export interface MergeReport {
   readonly renumbered: readonly Renumbered[];
   /** Events that no longer fit: they stay in the log and change nothing. */
   readonly notApplied: readonly NotApplied[];
+  /** Events that have no effect until a person confirms them: `holdfast review`. */
+  readonly waiting: readonly WaitingAct[];
+}
+
+export interface MergeInput {
+  readonly entries: readonly Entry[];
+  /** The entries were written here, so none of them waits for a person. */
+  readonly isOwn?: boolean;
+  /** No entry waits. */
+  readonly trusts?: boolean;
+  /** Waiting events that `by` confirms. */
+  readonly confirmed?: readonly string[];
+  /** The commit that brought an entry, as far as git knows. */
+  readonly sourceOf?: (uid: string) => EventSource | null;
 }
 
 export interface EntriesFrom {
@@ -93,6 +117,20 @@ export async function retractionOf(
   return { retraction: { uid: entryUid(state.id, content), ...content }, target };
 }
 
+/** The waiting events with these uids, or the starts of them. */
+export function waitingNamed(state: GoalState, events: readonly string[] | "all"): WaitingAct[] {
+  const acts = waitingActs(state);
+  if (events === "all") return acts;
+  return events.map((event) => {
+    const found = acts.filter(({ uid }) => event.length >= LEAST_UID && uid.startsWith(event));
+    const [act] = found;
+    if (act && found.length === 1) return act;
+    const message = `goal ${state.id}: no event ${quoteValue(event)} waits to be confirmed`;
+    const hint = `List them: holdfast review. Name one by ${LEAST_UID} characters of its uid or more.`;
+    throw new HoldfastError("GOAL_ITEM_NOT_FOUND", message, { hint, data: { goal: state.id, event } });
+  });
+}
+
 function eventNotFound(goal: string, event: string, found: number): HoldfastError {
   const what = found === 0 ? "there is no event" : `${found} events begin with`;
   const message = `goal ${goal}: ${what} ${quoteValue(event)}`;
@@ -111,22 +149,30 @@ export async function mergeEntries(
   log: Log<GoalState>,
   id: string,
   by: Actor,
-  entries: readonly Entry[],
+  input: MergeInput,
 ): Promise<MergeReport | null> {
+  const { entries, isOwn = false, trusts = false } = input;
   for (let attempt = 0; attempt < 100; attempt++) {
     await log.refresh();
     const fresh = entries.filter(({ uid }) => !log.state.known.has(uid));
-    if (fresh.length === 0) return null;
+    const wasHeld = new Set(log.state.waiting.map(({ uid }) => uid));
+    const confirmed = (input.confirmed ?? []).filter((uid) => wasHeld.has(uid));
+    if (fresh.length + confirmed.length === 0) return null;
     const { seq } = log.head;
     const all: Entry[] = [];
     for await (const entry of entriesOf(journal, log.stream, seq)) all.push(entry);
-    const { state, renumbered, notApplied } = foldEntries(goalKind, [...all, ...fresh]);
+    // The person who clones a goal accepts its history: only later events can wait.
+    const waits = all.length === 0 || isOwn || trusts ? [] : fresh.filter(needsConfirmation);
+    const held = new Set([...wasHeld, ...waits.map(({ uid }) => uid)]);
+    for (const uid of confirmed) held.delete(uid);
+    const { state, renumbered, notApplied } = foldEntries(goalKind, [...all, ...fresh], held);
     if (state.id !== id) throw withoutBeginning(id, state.id);
-    const before = foldEntries(goalKind, all);
+    const before = foldEntries(goalKind, all, wasHeld);
     const report: MergeReport = {
       events: fresh.length,
       renumbered: newOnes(renumbered, before.renumbered, ({ alias, now }) => `${alias} ${now}`),
       notApplied: newOnes(notApplied, before.notApplied, reasonKey),
+      waiting: newOnes(state.waiting, before.state.waiting, ({ uid }) => uid),
     };
     // An event that did not fit may fit now, or not fit for another reason: its old note is outdated.
     const changed = new Set(newOnes(before.notApplied, notApplied, reasonKey).map(({ uid }) => uid));
@@ -140,7 +186,13 @@ export async function mergeEntries(
       if (head.seq !== seq) return { events: [], result: false };
       const gone = outdated.size > 0 && { outdated: [...outdated] };
       const delta = goalDelta(now, state);
-      const data = { by, entries: fresh, delta, ...(notes.length > 0 && { notes }), ...gone };
+      const sources = sourcesOf(fresh, input.sourceOf);
+      const data = {
+        ...{ by, entries: fresh, delta, ...(notes.length > 0 && { notes }), ...gone },
+        ...(isOwn && { isOwn: true as const }),
+        ...(confirmed.length > 0 && { confirmed }),
+        ...(sources.length > 0 && { sources }),
+      };
       return { events: [{ type: MERGED, data }], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
@@ -149,6 +201,23 @@ export async function mergeEntries(
   const message = `goal ${id} changed at every attempt to merge the events of other copies`;
   const hint = "Many writers change this goal at once. Sync again when it is quieter.";
   throw new HoldfastError("STREAM_BUSY", message, { hint, data: { goal: id } });
+}
+
+type MergedSource = EventSource & { readonly events: number[] };
+
+function sourcesOf(
+  entries: readonly Entry[],
+  sourceOf: MergeInput["sourceOf"] = () => null,
+): readonly MergedSource[] {
+  const sources = new Map<string, MergedSource>();
+  for (const [index, { uid }] of entries.entries()) {
+    const source = sourceOf(uid);
+    if (!source) continue;
+    const known = sources.get(source.commit) ?? { ...source, events: [] };
+    known.events.push(index);
+    sources.set(source.commit, known);
+  }
+  return [...sources.values()];
 }
 
 /**

@@ -6,14 +6,14 @@
 
 import { type Journal, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import type { Actor, Entry, GoalState } from "../model/goal/index.ts";
+import type { Actor, GoalState } from "../model/goal/index.ts";
 import { goalKind, mayDo, refuseRole, staleness } from "../model/goal/index.ts";
 import { checkId } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import { stamped } from "./act.ts";
 import { Goal } from "./goal.ts";
 import { DEFAULT_BY, goalNotFound } from "./goal-core.ts";
-import { type MergeReport, mergeEntries } from "./merging.ts";
+import { type MergeInput, type MergeReport, mergeEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 
 /**
@@ -61,10 +61,10 @@ export async function mergeGoal(
   journal: Journal,
   id: string,
   by: Actor,
-  entries: readonly Entry[],
+  input: MergeInput,
 ): Promise<MergeReport | null> {
   const log = await journal.open(goalKind, checkId(id, "goal id"));
-  return mergeEntries(journal, log, id, by, entries);
+  return mergeEntries(journal, log, id, by, input);
 }
 
 /** The state now or at a position, without opening the goal: for lists, replays and comparisons. */

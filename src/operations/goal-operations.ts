@@ -132,7 +132,7 @@ async function goalView(handle: Goal, context: Context): Promise<z.input<typeof 
     phases: phases.map((each) => pickFields(phase, { ...each, plans: plans(each.number) })),
     next,
     blockers: blockers.map(view.blockerView),
-    decisions: searchDecisions(state.decisions.values()).map(view.decisionView),
+    decisions: searchDecisions(state.decisions.values()).map((each) => view.decisionView(each, state)),
     facts: confirmedFacts(state.facts.values(), now).map(view.factView),
     questions: open.map((each) => pickFields(question, each)),
     history: [...state.history.values()].slice(-5).reverse().map(view.historyView),

@@ -1,13 +1,15 @@
 /** A goal's records as operations answer with them: plain JSON, times in ISO 8601. */
 
 import * as z from "zod";
-import type { Survey, Task } from "../model/goal/index.ts";
+import type { DecisionRecord, GoalState, Survey, Task } from "../model/goal/index.ts";
 import {
   BLOCKER,
   DECISION,
   displayStatus,
   FACT,
   HISTORY_ENTRY,
+  originOf,
+  originOfItem,
   TASK_PLAN,
   TASK_WORK,
 } from "../model/goal/index.ts";
@@ -50,9 +52,18 @@ export const task = z.strictObject({
   wanted: z.array(text),
   reviews: z.array(text),
   ...viewShape(TASK_WORK),
+  /** The parts that another copy wrote: `added from a pull, unsigned`. */
+  origins: z.array(text),
 });
 
-export function taskView(from: Task, survey: Survey): z.input<typeof task> {
+export function taskView(from: Task, state: GoalState, survey: Survey): z.input<typeof task> {
+  const { id, claim, submission, verdict } = from;
+  const parts = [
+    ["added", originOfItem(state, id)],
+    ["claimed", originOf(state, claim?.uid)],
+    ["submitted", originOf(state, submission?.uid)],
+    [verdict?.accepted ? "accepted" : "rejected", originOf(state, verdict?.uid)],
+  ] as const;
   return {
     ...taskRowView(from, survey),
     kind: from.kind,
@@ -60,12 +71,21 @@ export function taskView(from: Task, survey: Survey): z.input<typeof task> {
     wanted: [...(from.kind === "build" ? from.acceptance : from.checklist)],
     reviews: from.kind === "review" ? [...from.reviews] : [],
     ...workView(from),
+    origins: parts.flatMap(([part, origin]) => (origin === null ? [] : [`${part} ${origin}`])),
   };
 }
 
 const decisionEnd = ["reversible", "files", "supersedes", "supersededBy", "by"];
-export const decision = z.strictObject(viewShape(DECISION, decisionEnd));
-export const decisionView = viewMaker(DECISION, decisionEnd);
+/** `origin`: `from a pull, unsigned …`; null if it was written here. */
+export const decision = z.strictObject({
+  ...viewShape(DECISION, decisionEnd),
+  origin: text.nullable(),
+});
+const decisionRow = viewMaker(DECISION, decisionEnd);
+
+export function decisionView(from: DecisionRecord, state: GoalState): z.input<typeof decision> {
+  return { ...decisionRow(from), origin: originOfItem(state, from.id) };
+}
 
 const blockerEnd = ["followUps", "resolution"];
 export const blocker = z.strictObject(viewShape(BLOCKER, blockerEnd));

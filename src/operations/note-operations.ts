@@ -9,8 +9,12 @@ import {
   DECISION_TYPES,
   FILE_ACTS,
   type GoalState,
+  originOf,
   questionOf,
   searchDecisions,
+  type WaitingAct,
+  waitingActs,
+  waitingText,
 } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import { redactSecrets } from "../model/secrets.ts";
@@ -21,7 +25,18 @@ import { projectPath, recordedFile } from "./project-files.ts";
 import { itemId, missingItem } from "./task-operations.ts";
 
 const text = z.string();
-const eventRow = z.strictObject({ uid: text, type: text, by: text, role: text, at: text });
+const eventRow = z.strictObject({
+  ...{ uid: text, type: text, by: text, role: text, at: text },
+  /** `from a pull, unsigned …`; null if it was written here. */
+  origin: text.nullable(),
+});
+const waitingRow = eventRow.extend({ what: text });
+
+function waitingView(state: GoalState, act: WaitingAct): z.input<typeof waitingRow> {
+  const { uid, type, by, at } = act;
+  const origin = originOf(state, uid);
+  return { uid, type, by: by.name, role: by.role, at: view.iso(at), origin, what: waitingText(act) };
+}
 const blockerResult = view.blocker.extend({ goal: text });
 
 const questionResult = z.strictObject({
@@ -66,7 +81,7 @@ export const noteOperations = [
         supersedes === undefined
           ? await handle.decide(decided)
           : await handle.supersede({ ...decided, supersedes: itemId("D", supersedes) });
-      return { goal: handle.id, ...view.decisionView(record) };
+      return { goal: handle.id, ...view.decisionView(record, handle.state) };
     },
   }),
   query("decisions", "List decisions, the latest first; words narrow the list", {
@@ -82,7 +97,7 @@ export const noteOperations = [
       const about = file === undefined ? {} : { file: projectPath(context, file) };
       const { state } = await context.readGoal(id);
       const found = searchDecisions(state.decisions.values(), { ...definedFields(query), ...about });
-      return { goal: state.id, decisions: found.map(view.decisionView) };
+      return { goal: state.id, decisions: found.map((each) => view.decisionView(each, state)) };
     },
   }),
   mutation("fact", "Record a fact and its source", {
@@ -124,7 +139,8 @@ export const noteOperations = [
       const rows: z.input<typeof eventRow>[] = [];
       for await (const { uid, type, at, data } of goalCore(handle).entries()) {
         const { name: by, role } = data["by"] as unknown as Actor;
-        rows.push({ uid, type, by, role, at: new Date(at).toISOString() });
+        const origin = originOf(handle.state, uid);
+        rows.push({ uid, type, by, role, at: new Date(at).toISOString(), origin });
       }
       return { goal: handle.id, events: rows.slice(-limit).reverse() };
     },
@@ -137,6 +153,23 @@ export const noteOperations = [
     async run(context, { goal: id, event, why }) {
       const handle = await context.goal(id);
       return { goal: handle.id, ...(await handle.retract({ event, why })) };
+    },
+  }),
+  mutation("review", "List the acts of people that a pull brought, and let them count", {
+    who: "person",
+    input: z.strictObject({
+      goal,
+      /** Uids, the starts of them, or `all`. */
+      accept: z.array(text).optional(),
+    }),
+    result: z.strictObject({ goal: text, waiting: z.array(waitingRow), accepted: z.array(waitingRow) }),
+    async run(context, { goal: id, accept = [] }) {
+      const handle = accept.length === 0 ? await context.readGoal(id) : await context.goal(id);
+      const events = accept.includes("all") ? "all" : accept;
+      const confirmed = accept.length === 0 ? [] : await handle.confirm({ events });
+      const { state } = handle;
+      const accepted = confirmed.map((act) => waitingView(state, act));
+      return { goal: handle.id, waiting: waitingActs(state).map((act) => waitingView(state, act)), accepted };
     },
   }),
   mutation("remember files", "Record files that were read, changed or deleted, as they are on disk now", {

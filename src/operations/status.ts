@@ -51,7 +51,8 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     const goal = await goalStatus(source, row, now);
     goals.push(goal);
     const flag = goalFlag(goal.goal);
-    needs.push(...goalNeeds(goal, flag), ...(await blockerNeeds(source, row.stream, flag, now)));
+    needs.push(...(await reviewNeeds(source, row.stream, flag)), ...goalNeeds(goal, flag));
+    needs.push(...(await blockerNeeds(source, row.stream, flag, now)));
   }
   const calls = await openCallRows(source);
   const sessions = await sessionCounts(source);
@@ -247,6 +248,17 @@ function goalNeeds(goal: GoalStatus, flag: string): Need[] {
   return needs.flatMap(([isNeeded, what, command]) =>
     isNeeded ? [{ what, command: `holdfast ${command}${flag}` }] : [],
   );
+}
+
+/** Acts of people that a pull brought: they have no effect until a person confirms them. */
+async function reviewNeeds({ store, namespace }: Source, stream: string, flag: string): Promise<Need[]> {
+  const request = { of: "items", namespace, kind: "held", stream, open: true, limit: 50 } as const;
+  const { rows, cursor } = await store.list<"items">(request);
+  const [first] = rows;
+  if (!first) return [];
+  const more = rows.length === 1 ? "" : ` and ${rows.length - 1}${cursor === null ? "" : " or more"} others`;
+  const what = `from a pull, unsigned, to confirm: ${first.name ?? ""}${more}`;
+  return [{ what, command: `holdfast review${flag}` }];
 }
 
 async function blockerNeeds(

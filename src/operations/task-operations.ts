@@ -51,7 +51,7 @@ export function missingItem(
 }
 
 function resultOf(handle: Goal, id: string): Result {
-  return { goal: handle.id, ...view.taskView(handle.task(id), handle.survey()) };
+  return { goal: handle.id, ...view.taskView(handle.task(id), handle.state, handle.survey()) };
 }
 
 /** A review's checklist: the given one, else the acceptance criteria of the reviewed tasks. */

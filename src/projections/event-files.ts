@@ -55,6 +55,7 @@ import {
   makeEventFile,
   readEventFile,
 } from "./event-file-format.ts";
+import { type SourceOf, sourcesOf } from "./git.ts";
 import { eventFileRefused } from "./refusals.ts";
 
 export const EVENTS = "events";
@@ -102,12 +103,14 @@ export async function mergeAllEvents(
   for (const { name, why } of before) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
   const unseen = await unseenEventFiles(journal, path, { goal: only, listed: names, now });
   if (unseen.length === 0) return { reports, names, failed };
-  const { goals, refused } = await readEventsFolder(path, unseen, now);
+  const { goals, refused, fileOf } = await readEventsFolder(path, unseen, now);
+  const sourceOf = await sourcesOf(path, EVENTS, fileOf);
   for (const { name, why } of refused) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
-      const report = await mergeGoal(journal, goal, { name: "holdfast", role: "supervisor" }, entries);
+      const by = { name: "holdfast", role: "supervisor" } as const;
+      const report = await mergeGoal(journal, goal, by, { entries, sourceOf });
       if (report) reports.set(goal, report);
       await markEventFilesSeen(journal, goal, { own: files, others: [] });
     } catch (error) {
@@ -137,6 +140,14 @@ interface HeldFile {
   readonly uids: readonly string[] | null;
 }
 
+export interface EventLook {
+  readonly fresh: readonly Entry[];
+  readonly refused: RefusedFile[];
+  readonly sourceOf: SourceOf;
+}
+
+const NO_FILES: ReadonlyMap<string, string> = new Map();
+
 export class EventFiles {
   private readonly planning: string;
   private readonly folder: string;
@@ -148,6 +159,7 @@ export class EventFiles {
   /** The uids of all events in the files that were read. */
   private readonly uids = new Set<string>();
   private pending: Entry[] = [];
+  private readonly fileOf = new Map<string, string>();
   /** Everything up to here was saved when this process last looked. */
   private mark: { seq: number; clock: EntryReader["clock"]; revision: number } | null = null;
 
@@ -178,7 +190,7 @@ export class EventFiles {
   }
 
   /** Returns events that the goal does not know, and files that are refused for the first time here. */
-  async look(known: Pick<EventIds, "has">): Promise<{ fresh: readonly Entry[]; refused: RefusedFile[] }> {
+  async look(known: Pick<EventIds, "has">): Promise<EventLook> {
     const names = (await namesIn(this.folder)).filter((name) => name.endsWith(".jsonl")).sort();
     this.forget(names);
     const now = this.journal.now();
@@ -191,7 +203,10 @@ export class EventFiles {
       if (this.held.has(name) || this.others.has(name) || this.refused.has(name)) continue;
       const found = await refusalOf(this.folder, name, async () => {
         for (const { entry } of await this.read(name, now))
-          if (!known.has(entry.uid)) this.pending.push(entry);
+          if (!known.has(entry.uid)) {
+            this.pending.push(entry);
+            this.fileOf.set(entry.uid, name);
+          }
       });
       if (!found) continue;
       this.refused.set(name, found);
@@ -201,7 +216,9 @@ export class EventFiles {
     this.pending = this.pending.filter(({ uid }) => !known.has(uid));
     const shown = (name: string): string => (EVENT_FILE.test(name) ? name : quoteValue(name));
     const reports = [...told, ...refused].map(({ name, why }) => ({ file: `${EVENTS}/${shown(name)}`, why }));
-    return { fresh: this.pending, refused: reports };
+    const fileOf = this.pending.length === 0 ? NO_FILES : this.fileOf;
+    const sourceOf = await sourcesOf(this.planning, EVENTS, fileOf);
+    return { fresh: this.pending, refused: reports, sourceOf };
   }
 
   /** Writes new files for events that no file holds. Calls `isOurs` right before each rename. */
@@ -380,11 +397,13 @@ async function namesIn(folder: string): Promise<string[]> {
 interface ReadFolder {
   readonly goals: ReadonlyMap<string, { entries: readonly Entry[]; files: readonly string[] }>;
   readonly refused: readonly RefusedEventFile[];
+  readonly fileOf: ReadonlyMap<string, string>;
 }
 
 async function readEventsFolder(folder: string, names: readonly string[], now: number): Promise<ReadFolder> {
   const goals = new Map<string, { entries: Entry[]; files: string[] }>();
   const refused: RefusedEventFile[] = [];
+  const fileOf = new Map<string, string>();
   const path = join(folder, EVENTS);
   let bytes = 0;
   for (const name of names) {
@@ -396,12 +415,15 @@ async function readEventsFolder(folder: string, names: readonly string[], now: n
       const { goal, lines } = readEventFile(name, raw, now);
       const known = goals.get(goal) ?? { entries: [], files: [] };
       goals.set(goal, known);
-      for (const { entry } of lines) known.entries.push(entry);
+      for (const { entry } of lines) {
+        known.entries.push(entry);
+        fileOf.set(entry.uid, name);
+      }
       known.files.push(name);
     });
     if (found) refused.push(found);
   }
-  return { goals, refused };
+  return { goals, refused, fileOf };
 }
 
 /** Null: the file was read. The signature is from before the read, so a later change is noticed. */

@@ -44,7 +44,7 @@ import {
   syncFolder,
   UnreadableText,
 } from "../state-files/index.ts";
-import { EVENTS, EventFiles, type RefusedFile } from "./event-files.ts";
+import { EVENTS, EventFiles, type EventLook, type RefusedFile } from "./event-files.ts";
 import { FolderScan, type Look } from "./folder-scan.ts";
 import { writeGitAttributes, writtenByGit } from "./git.ts";
 import { applyForeignEdits, type EditReport, type ForeignFile, removeBackup } from "./human-edit.ts";
@@ -73,6 +73,7 @@ export interface SyncReport {
   readonly refused: readonly RefusedFile[];
 }
 
+const NOTHING_BROUGHT: EventLook = { fresh: [], refused: [], sourceOf: () => null };
 const NOTHING_NEW = { merged: null, refused: [] } as const;
 
 interface Looked {
@@ -83,6 +84,7 @@ interface Looked {
 interface WriterOptions {
   readonly human: Actor;
   readonly waitMs: number;
+  readonly pulled?: "review" | "trust" | undefined;
   /** The goal that the folder may stop showing. */
   readonly instead?: string | undefined;
 }
@@ -130,7 +132,7 @@ export class FolderWriter {
   private lookForEvents(isFresh: boolean): ReturnType<EventFiles["look"]> {
     const isTrusted = this.skipsEventLook && isFresh;
     this.skipsEventLook = false;
-    return isTrusted ? Promise.resolve({ fresh: [], refused: [] }) : this.events.look(this.goal.state.known);
+    return isTrusted ? Promise.resolve(NOTHING_BROUGHT) : this.events.look(this.goal.state.known);
   }
 
   /** True if a sync would find no edit, by the seals of the files alone: no rendering, no lease. */
@@ -146,8 +148,8 @@ export class FolderWriter {
   async saveEvents(): Promise<void> {
     await this.underLease(async (lease) => {
       await this.goal.refresh();
-      const { fresh, refused } = await this.events.look(this.goal.state.known);
-      if (fresh.length > 0) await goalCore(this.goal).mergeEntries(MERGER, fresh);
+      const { refused, ...brought } = await this.events.look(this.goal.state.known);
+      await this.merge(brought);
       await this.placeEvents(lease);
       await this.events.tidy(this.goal, () => this.isStillOurs(lease));
       this.warnRefused(refused);
@@ -171,6 +173,12 @@ export class FolderWriter {
         await lease.release();
       }
     }
+  }
+
+  private async merge({ fresh, sourceOf }: Omit<EventLook, "refused">): Promise<MergeReport | null> {
+    if (fresh.length === 0) return null;
+    const trusts = this.options.pulled === "trust";
+    return goalCore(this.goal).mergeEntries(MERGER, { entries: fresh, sourceOf, trusts });
   }
 
   private async placeEvents(lease: Lease): Promise<void> {
@@ -213,8 +221,7 @@ export class FolderWriter {
       await this.goal.refresh();
       const brought = await this.lookForEvents(isFresh);
       refused.push(...brought.refused);
-      if (brought.fresh.length > 0)
-        merged = combinedReports(merged, await goalCore(this.goal).mergeEntries(MERGER, brought.fresh));
+      merged = combinedReports(merged, await this.merge(brought));
       const seq = this.goal.revision;
       const rendering = this.renderer.render(this.goal.state, seq);
       await refuseBadRows(rendering);
@@ -341,5 +348,6 @@ function combinedReports(old: MergeReport | null, more: MergeReport | null): Mer
     events: old.events + more.events,
     renumbered: [...old.renumbered, ...more.renumbered],
     notApplied: [...old.notApplied, ...more.notApplied],
+    waiting: [...old.waiting, ...more.waiting],
   };
 }

@@ -24,6 +24,11 @@ export interface ProjectOptions {
   readonly auto?: boolean;
   /** How long to wait for another process that renders into the same folder. Default: 10,000. */
   readonly waitMs?: number;
+  /**
+   * Acts of people in events that git brought. `"review"`, the default: they wait until a person confirms them
+   * with `goal.confirm`. `"trust"`: they count at once, for a repository in which every pusher is trusted.
+   */
+  readonly pulled?: "review" | "trust";
   /** The goal that the folder shows now and that this one replaces there. Sync it before. */
   readonly instead?: string;
   /** Called after every sync that found edits. Default: a warning about edits that could not be applied. */
@@ -189,8 +194,8 @@ export async function followGoal(goal: Goal, options: FollowOptions): Promise<Go
 function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> {
   const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
   const human: Actor = { name: options.human ?? userName(), role: "human" };
-  const { waitMs = WAIT_MS, instead } = options;
-  return FolderWriter.open(goal, path, { human, waitMs, instead });
+  const { waitMs = WAIT_MS, instead, pulled } = options;
+  return FolderWriter.open(goal, path, { human, waitMs, instead, pulled });
 }
 
 /** For a goal that the folder does not show: writes its events there, now and after every write. */

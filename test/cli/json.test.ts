@@ -78,6 +78,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["forget", "ports", "--why", "they moved"],
   ["events", "--limit", "3"],
   ["retract", "D-001", "--why", "nobody wrote it"],
+  ["review"],
   ["remember", "users.sql", "--task", "1"],
   ["built", "the table of users", "--file", "users.sql"],
   ["ask", "which currency?"],

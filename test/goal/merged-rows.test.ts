@@ -39,7 +39,7 @@ describe.each(storeSubjects())("a goal that merged another copy, on $name", (sub
     const theirs = await openGoal(there, "checkout", { statement: "Ship it", by: human });
     await workOn(theirs);
     const journal = new Journal({ store: (await subject.open()).store });
-    await mergeGoal(journal, "checkout", supervisor, await entriesOf(theirs));
+    await mergeGoal(journal, "checkout", supervisor, { entries: await entriesOf(theirs) });
     expect(await new Holdfast(journal).check()).toEqual([]);
     for (const kind of ["task", "decision", "blocker", "history"]) {
       const rows = await items(journal, kind);
@@ -67,11 +67,11 @@ describe.each(storeSubjects())("a goal that merged another copy, on $name", (sub
     const theirs = await openGoal(there, "checkout", { statement: "Ship it", by: human });
     await theirs.addTask({ title: "one" });
     const journal = new Journal({ store: (await subject.open()).store });
-    await mergeGoal(journal, "checkout", supervisor, await entriesOf(theirs));
+    await mergeGoal(journal, "checkout", supervisor, { entries: await entriesOf(theirs) });
     const goal = await openGoal(journal, "checkout", { by: human });
     await goal.addTask({ title: "two" });
     await theirs.addTask({ title: "three" });
-    await mergeGoal(journal, "checkout", supervisor, await entriesOf(theirs));
+    await mergeGoal(journal, "checkout", supervisor, { entries: await entriesOf(theirs) });
     await goal.refresh();
     await goal.drop({ task: "T-001", why: "not wanted" });
     expect(await new Holdfast(journal).check()).toEqual([]);

@@ -52,6 +52,7 @@ const EXPECTED: Readonly<Record<GoalOperation, string>> = {
   crashSession: "--o-hs",
   handoff: "waovhs",
   retract: "----h-",
+  confirm: "----h-",
 };
 
 test.each(Object.entries(EXPECTED))("roles that may %s", (operation, allowed) => {
@@ -107,6 +108,7 @@ const CALLS: Readonly<Record<Exclude<GoalOperation, "create">, (goal: Goal, by: 
     crashSession: (goal, who) => goal.crashSession({ session: "s-1", by: who }),
     handoff: (goal, who) => goal.handoff({ session: "s-1", reason: "r", by: who }),
     retract: (goal, who) => goal.retract({ event: "D-001", why: "w", by: who }),
+    confirm: (goal, who) => goal.confirm({ events: "all", by: who }),
   };
 
 describe.each(storeSubjects())("roles on $name", (subject) => {

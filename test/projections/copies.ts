@@ -40,6 +40,7 @@ export class Copy {
     clock: WallClock,
     from?: { readonly root: string },
     warn: (error: unknown) => void = (error) => process.emitWarning(error as Error),
+    pulled: "review" | "trust" = "trust",
   ): Promise<Copy> {
     const root = mkdtempSync(join(quickFolder(), "holdfast-copy-"));
     const planning = join(root, ".planning");
@@ -54,7 +55,8 @@ export class Copy {
       stale: "use",
       ...(from ? {} : { statement: "Ship it", ...BEGINNING }),
     });
-    const folder = await projectGoal(goal, { auto: false, human: "ann", onEdit: () => undefined });
+    const shared = { auto: false, human: "ann", onEdit: () => undefined } as const;
+    const folder = await projectGoal(goal, { ...shared, pulled });
     return new Copy(root, journal, goal, folder);
   }
 
@@ -78,6 +80,7 @@ export class Copy {
   agreed(): unknown {
     const {
       origins: _origins,
+      sources: _sources,
       merges: _merges,
       known,
       ...rest

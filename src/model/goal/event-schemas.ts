@@ -145,6 +145,9 @@ const recordedFile = () =>
       path: ["hash"],
     });
 
+const mergedSource = () =>
+  z.strictObject({ commit: z.string().regex(/^[0-9a-f]{7,64}$/), author: line, events: z.array(whole) });
+
 export const entrySchema: z.ZodType<Entry> = z.lazy(() =>
   z.strictObject({
     uid: eventUid,
@@ -251,11 +254,17 @@ export const eventSchemas = {
   [RENUMBERED]: stamped(() => ({ item: eventUid, name: anyItemId })),
   /** Written by a merge only, because it changes the effect of earlier events. */
   [RETRACTED]: stamped(() => ({ event: eventUid, why: text })),
-  /** `outdated`: events whose notes of earlier merges no longer hold. */
+  /**
+   * `outdated`: events whose notes of earlier merges no longer hold. `isOwn`: the entries were written here.
+   * `confirmed`: waiting events that `by` confirmed. `sources`: commits, with the places of their entries.
+   */
   [MERGED]: lazySchema(() =>
     z.strictObject({
       by: bySchema,
-      entries: z.array(entrySchema).min(1),
+      entries: z.array(entrySchema),
+      isOwn: z.literal(true).optional(),
+      confirmed: z.array(eventUid).optional(),
+      sources: z.array(mergedSource()).optional(),
       delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
       notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
       outdated: z.array(eventUid).optional(),

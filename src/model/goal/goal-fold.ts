@@ -136,7 +136,7 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
   "task.accepted": (state, data, place) => {
     const task = judgedTask(state, data);
     const { at } = place;
-    const verdict = { accepted: true, why: data.why, by: data.by, at };
+    const verdict = { uid: data.uid ?? null, accepted: true, why: data.why, by: data.by, at };
     move(state, task, "accept", place, { verdict, doneAt: at, endSeq: place.seq, previous: null });
     const entry = state.history.get(task.submission?.session ?? "");
     if (entry)
@@ -163,7 +163,7 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
       note: submission.evidence.summary,
     };
     move(state, task, "reject", place, {
-      verdict: { accepted: false, why: data.why, by: data.by, at },
+      verdict: { uid: data.uid ?? null, accepted: false, why: data.why, by: data.by, at },
       previous: claim && { ...claim, ended: "rejected", endedAt: at, why: data.why },
       rejections: task.rejections + 1,
     });
@@ -301,11 +301,17 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
   /** The merge that brings it has left out the event that it names: see `merge.ts`. */
   [RETRACTED]: () => undefined,
   /** Adds the entries of other copies and applies their combined effect: see `merge.ts`. */
-  [MERGED]: (state, { entries, delta, notes, outdated = [] }, { seq, at }) => {
+  [MERGED]: (state, { entries, delta, notes, outdated = [], isOwn, sources = [] }, { seq, at }) => {
     applyGoalDelta(state, delta);
     for (const { uid } of entries) {
       state.known.add(uid);
-      state.origins.add(uid);
+      if (!isOwn) state.origins.set(uid, -1);
+    }
+    for (const { events, ...source } of sources) {
+      const found = state.sources.findIndex(({ commit }) => commit === source.commit);
+      const place = found === -1 ? state.sources.length : found;
+      if (found === -1) state.sources = [...state.sources, source];
+      for (const event of events) state.origins.set(entries[event]?.uid ?? "", place);
     }
     const place = { seq, revision: state.revision };
     const merge = notes ? { ...place, at, notes } : place;

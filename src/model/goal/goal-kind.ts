@@ -5,6 +5,7 @@
  * event that the transition tables reject throws here, before anything is durable.
  */
 
+import { quoteText } from "../names.ts";
 import type {
   DraftOf,
   Event,
@@ -21,6 +22,7 @@ import { type EventData, eventSchemas, type GoalEventType } from "./event-schema
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { endsWithItsTask, firstLine, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
+import { type WaitingAct, waitingActs, waitingText } from "./origin.ts";
 import { blockedTasks, displayStatus, surveyGoal } from "./survey.ts";
 import type { DisplayStatus, Task } from "./task.ts";
 
@@ -78,7 +80,24 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     const wasShown = old && displayStatus(old, before.has(task.id));
     if (old !== task || shown !== wasShown) statuses.set(task.id, shown);
   }
-  return { facets, items: [...changedItems(state, next, statuses, positions), ...mergeItems(state, next)] };
+  const rows = changedItems(state, next, statuses, positions);
+  return { facets, items: [...rows, ...mergeItems(state, next), ...waitingItems(state, next)] };
+}
+
+/** The events that wait for a person, as rows: `status` shows them without folding the goal. */
+function waitingItems(before: GoalState, next: GoalState): Item[] {
+  if (before.waiting === next.waiting) return [];
+  const { seq } = next.merges.at(-1) ?? { seq: 0 };
+  const now = new Set(waitingActs(next).map(({ uid }) => uid));
+  const then = new Set(waitingActs(before).map(({ uid }) => uid));
+  const row = (act: WaitingAct, doneAt: number | null): Item => {
+    const name = short(`${waitingText(act)} by ${quoteText(act.by.name)}`);
+    return { kind: "held", id: act.uid, name, status: "waiting", seq, at: act.at, doneAt };
+  };
+  return [
+    ...waitingActs(before).flatMap((act) => (now.has(act.uid) ? [] : [row(act, next.updatedAt)])),
+    ...waitingActs(next).flatMap((act) => (then.has(act.uid) ? [] : [row(act, null)])),
+  ];
 }
 
 /** The notes of a merge as rows. `key`: the task whose end makes the note obsolete. */

@@ -25,6 +25,7 @@ import {
   type Question,
   type TakenEdit,
 } from "./notes.ts";
+import type { EventSource, WaitingAct } from "./origin.ts";
 import type { Verification } from "./roles.ts";
 import type { Task } from "./task.ts";
 
@@ -81,7 +82,11 @@ export interface GoalState {
   clock: Clock;
   names: Map<string, string>; // `T-014`, `P2`, `P2.1` → the uid of the event that made it.
   known: EventIds;
-  origins: Set<string>;
+  /** The events that other copies wrote: uid → place in `sources`, -1 if no commit is known. */
+  origins: Map<string, number>;
+  sources: readonly EventSource[];
+  /** The events that have no effect here until a person confirms them: see `origin.ts`. */
+  waiting: readonly WaitingAct[];
   /** Ids that a merge gave and no event has made final yet. */
   unsettled: readonly { readonly uid: string; readonly name: string }[];
   merges: readonly Merge[];
@@ -120,7 +125,9 @@ export function emptyGoal(): GoalState {
     clock: CLOCK_START,
     names: new Map(),
     known: new EventIds(),
-    origins: new Set(),
+    origins: new Map(),
+    sources: [],
+    waiting: [],
     unsettled: [],
     merges: [],
     edits: new Map(),
@@ -143,7 +150,7 @@ export const GOAL_MAPS = [...RECORD_MAPS, ...NAME_MAPS] as const;
 
 export function branchGoal(state: GoalState): GoalState {
   const implementations = [...state.implementations];
-  const branch = { ...state, known: state.known.branch(), origins: new Set(state.origins), implementations };
+  const branch = { ...state, known: state.known.branch(), origins: new Map(state.origins), implementations };
   const maps = branch as unknown as Record<string, Map<string, unknown>>;
   for (const name of GOAL_MAPS) maps[name] = new Map<string, unknown>(state[name]);
   return branch;
@@ -162,7 +169,7 @@ export function decodeGoal(json: Json): GoalState {
   const decoded: Record<string, unknown> = {
     ...stored,
     known: new EventIds(stored["known"] as string[]),
-    origins: new Set(stored["origins"] as string[]),
+    origins: new Map(stored["origins"] as [string, number][]),
     implementations: [...(stored["implementations"] as KeyImplementation[])],
   };
   for (const name of RECORD_MAPS) {

@@ -70,6 +70,8 @@ export {
   searchDecisions,
   UNSEEN_HASH,
 } from "./notes.ts";
+export type { EventSource, WaitingAct } from "./origin.ts";
+export { needsConfirmation, originOf, originOfItem, waitingActs, waitingText } from "./origin.ts";
 export type { NextTasks, Position, Progress, RunState } from "./position.ts";
 export {
   BAR_CELLS,

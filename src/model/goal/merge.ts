@@ -14,7 +14,8 @@
  * Phases and plans are numbered in merge order.
  *
  * An entry may be rejected although its writer did nothing wrong: two copies claimed T-003 at once. An entry
- * that a person retracted is not applied in any copy; it stays in every log.
+ * that a person retracted is not applied in any copy; it stays in every log. An entry that waits for a person
+ * is not applied in this copy (see `origin.ts`).
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -35,6 +36,8 @@ import {
 } from "./entries.ts";
 import { emptyGoal, encodeGoal, GOAL_MAPS, type GoalState, phaseOf } from "./goal-state.ts";
 import { firstLine, type NotApplied, type Renumbered } from "./merge-notes.ts";
+import { textOfAct, type WaitingAct } from "./origin.ts";
+import type { Actor } from "./roles.ts";
 
 export interface Folded {
   readonly state: GoalState;
@@ -45,20 +48,26 @@ export interface Folded {
 /** More than this many entries that break the fold are no accident, and every one costs a fold. */
 const MAX_LEFT_OUT = 16;
 
+const NONE: ReadonlySet<string> = new Set();
+
 /**
- * Entries with the same uid are one entry.
+ * Entries with the same uid are one entry. Those in `held` wait for a person.
  *
  * No entry can stop the others. A handler may fail on one in an unexpected way, or leave a state that no log
  * can hold. The first such entry in merge order is then left out and reported, the same one in all copies.
  */
-export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry>): Folded {
+export function foldEntries(
+  kind: StreamKind<GoalState>,
+  entries: Iterable<Entry>,
+  held: ReadonlySet<string> = NONE,
+): Folded {
   const once = new Map<string, Entry>();
   for (const entry of entries) if (!once.has(entry.uid)) once.set(entry.uid, entry);
   const order = [...once.values()].sort(compareEntries);
   const leftOut = new Set<string>();
   for (;;) {
-    const found = foldOnce(kind, order, leftOut);
-    const broken = "state" in found ? firstUnsound(kind, order, leftOut, found) : found.broken;
+    const found = foldOnce(kind, order, leftOut, held);
+    const broken = "state" in found ? firstUnsound(kind, order, leftOut, held, found) : found.broken;
     if (broken === null) return found as Folded;
     if (leftOut.size === MAX_LEFT_OUT) throw refused("too many events of it break the goal");
     leftOut.add(broken);
@@ -69,17 +78,24 @@ function foldOnce(
   kind: StreamKind<GoalState>,
   order: readonly Entry[],
   leftOut: ReadonlySet<string>,
+  held: ReadonlySet<string>,
 ): Folded | { readonly broken: string } {
-  const retracted = retractedIn(order);
-  const ids = new IdAssignment(order.filter(({ uid }) => !retracted.has(uid) && !leftOut.has(uid)));
+  const waits = waitingIn(order, held);
+  const retracted = retractedIn(order, waits);
+  const counted = order.filter(({ uid }) => !retracted.has(uid) && !leftOut.has(uid));
+  const ids = new IdAssignment(counted, waits);
   const state = emptyGoal();
   const notApplied: NotApplied[] = [];
+  const waiting: WaitingAct[] = [];
   for (const entry of order) {
     const { uid, type } = entry;
     const revision = state.revision + 1;
     try {
       if (leftOut.has(uid)) throw refused("it breaks the goal");
-      if (!retracted.has(uid)) {
+      if (waits.has(uid)) {
+        ids.skip(state, entry);
+        waiting.push(ids.waiting(entry, retracted.has(uid)));
+      } else if (!retracted.has(uid)) {
         const event = ids.rename(state, entry);
         applyEvent(kind, state, event, revision);
         ids.record(state, entry, event);
@@ -94,6 +110,7 @@ function foldOnce(
     state.clock = { t: entry.t, c: entry.c };
   }
   state.unsettled = ids.unsettled;
+  state.waiting = waiting;
   return { state, renumbered: ids.renumbered, notApplied };
 }
 
@@ -102,6 +119,7 @@ function firstUnsound(
   kind: StreamKind<GoalState>,
   order: readonly Entry[],
   leftOut: ReadonlySet<string>,
+  held: ReadonlySet<string>,
   { state }: Folded,
 ): string | null {
   const isSound = (each: GoalState): boolean => tryCopyJson(encodeGoal(each), 0) !== undefined;
@@ -109,26 +127,35 @@ function firstUnsound(
   let [sound, unsound] = [0, order.length];
   while (unsound - sound > 1) {
     const middle = Math.floor((sound + unsound) / 2);
-    const folded = foldOnce(kind, order.slice(0, middle), leftOut);
+    const folded = foldOnce(kind, order.slice(0, middle), leftOut, held);
     if ("state" in folded && isSound(folded.state)) sound = middle;
     else unsound = middle;
   }
   return order[unsound - 1]?.uid ?? null;
 }
 
+/** A goal keeps at least one beginning, so they cannot all wait. */
+function waitingIn(order: readonly Entry[], held: ReadonlySet<string>): ReadonlySet<string> {
+  const beginnings = order.filter(({ type }) => type === "goal.created").map(({ uid }) => uid);
+  if (!beginnings.every((uid) => held.has(uid))) return held;
+  return new Set([...held].filter((uid) => !beginnings.includes(uid)));
+}
+
 /**
  * The uids that a person has retracted. A retraction counts for entries before it, and may itself be
  * retracted by a later one. A goal keeps at least one beginning.
  */
-function retractedIn(order: readonly Entry[]): ReadonlySet<string> {
+function retractedIn(order: readonly Entry[], waits: ReadonlySet<string>): ReadonlySet<string> {
   const place = new Map(order.map(({ uid }, index) => [uid, index]));
   const retracted = new Set<string>();
   for (const [index, { uid, type, data }] of [...order.entries()].reverse()) {
     const target = String(data["event"]);
-    if (type !== RETRACTED || retracted.has(uid)) continue;
+    if (type !== RETRACTED || retracted.has(uid) || waits.has(uid)) continue;
     if ((place.get(target) ?? index) < index) retracted.add(target);
   }
-  const beginnings = order.filter(({ type }) => type === "goal.created").map(({ uid }) => uid);
+  const beginnings = order
+    .filter(({ uid, type }) => type === "goal.created" && !waits.has(uid))
+    .map(({ uid }) => uid);
   if (beginnings.every((uid) => retracted.has(uid))) for (const uid of beginnings) retracted.delete(uid);
   return retracted;
 }
@@ -153,8 +180,10 @@ class IdAssignment {
   readonly unsettled: readonly { readonly uid: string; readonly name: string }[];
   private readonly numbers = new Map<string, string>();
   private readonly names = new Map<string, string>();
+  private readonly waits: ReadonlySet<string>;
 
-  constructor(order: readonly Entry[]) {
+  constructor(order: readonly Entry[], waits: ReadonlySet<string>) {
+    this.waits = waits;
     const taken = new Set<string>();
     const waiting = new Map<string, Series>();
     const take = (uid: string, name: string): boolean => {
@@ -192,7 +221,9 @@ class IdAssignment {
     // An honest writer has seen the goal that it writes to, so its events sort after the beginning.
     if (type !== "goal.created" && state.id === "") throw refused("it is dated before the goal's beginning");
     const renamed = mapNames(data, (name) => {
-      const now = this.names.get(refs[name] ?? "");
+      const made = refs[name] ?? "";
+      const now = this.names.get(made);
+      if (this.waits.has(made)) throw refused(`it names ${name}, which waits for a person to confirm it`);
       if (now === undefined) throw refused(`it names ${name}, whose event is missing`);
       if (kindOfName(now) !== kindOfName(name)) throw refused(`it names ${name}, which is something else`);
       return now;
@@ -215,9 +246,20 @@ class IdAssignment {
     this.renumbered.push({ was, now, alias, title: titleOf(data) ?? "" });
   }
 
-  describe(state: GoalState, { refs, data }: Entry): Pick<NotApplied, "item" | "title" | "by"> {
+  private itemOf({ refs, data }: Entry): string | null {
     const name = String(data["task"] ?? data["blocker"] ?? data["question"] ?? data["supersedes"] ?? "");
-    const item = this.names.get(refs[name] ?? "") ?? null;
+    return this.names.get(refs[name] ?? "") ?? null;
+  }
+
+  waiting(entry: Entry, isRetracted: boolean): WaitingAct {
+    const { uid, type, at, data } = entry;
+    const by = data["by"] as unknown as Actor;
+    return { uid, type, by, at, item: this.itemOf(entry), text: textOfAct(entry), isRetracted };
+  }
+
+  describe(state: GoalState, entry: Entry): Pick<NotApplied, "item" | "title" | "by"> {
+    const { data } = entry;
+    const item = this.itemOf(entry);
     const { name: by = null } = (data["by"] ?? {}) as { name?: string };
     const title = item === null ? titleOf(data) : (state.tasks.get(item)?.title ?? null);
     return { item, title: title && short(title), by };
@@ -237,7 +279,7 @@ function refused(message: string): HoldfastError {
 }
 
 /** Not part of a delta: maps have their own, the others belong to one copy or follow from the entries. */
-const NOT_VALUES: readonly string[] = [...GOAL_MAPS, "known", "origins", "merges"];
+const NOT_VALUES: readonly string[] = [...GOAL_MAPS, "known", "origins", "sources", "merges"];
 
 export interface GoalDelta {
   readonly maps: { readonly [Field in (typeof GOAL_MAPS)[number]]?: MapDelta };

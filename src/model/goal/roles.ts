@@ -67,6 +67,7 @@ export const MAY = {
   crashSession: ["supervisor", "orchestrator"],
   handoff: EVERYONE,
   retract: [],
+  confirm: [],
 } as const satisfies Record<string, readonly GoalRole[]>;
 
 export type GoalOperation = keyof typeof MAY;
@@ -78,6 +79,7 @@ const IN_WORDS: Partial<Record<GoalOperation, string>> = {
   implementation: "record an implementation",
   recordFiles: "record files",
   retract: "retract an event",
+  confirm: "confirm an act that a pull brought",
 };
 
 /** `separate`: another agent accepts submitted work. `self`: submitted work is done. */

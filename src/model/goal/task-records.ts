@@ -93,6 +93,7 @@ export const TASK_WORK = {
   },
   verdict: {
     type: {
+      uid: { type: "eventUid", nullable: true, file: false, view: false },
       accepted: { type: "flag" },
       why: { type: "text", nullable: true },
       by: { type: "actor" },
