@@ -25,7 +25,7 @@ export interface ProjectOptions {
   /** How long to wait for another process that renders into the same folder. Default: 10,000. */
   readonly waitMs?: number;
   /**
-   * Acts of people in events that git brought. `"review"`, the default: they wait until a person confirms them
+   * Acts of people in events that git brought. `"review"` (default): they wait until a person confirms them
    * with `goal.confirm`. `"trust"`: they count at once, for a repository in which every pusher is trusted.
    */
   readonly pulled?: "review" | "trust";
