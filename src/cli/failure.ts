@@ -4,7 +4,7 @@ import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { type ErrorCode, type HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { withTypedCommands } from "../wiring/index.ts";
-import { addStoreOption, EXIT, envelope, escapeControls } from "./screen.ts";
+import { addStoreOption, EXIT, envelope, escapeControls, escapeForAgent, isForAgent } from "./screen.ts";
 
 export class Misuse extends Error {
   readonly hint: string;
@@ -31,7 +31,8 @@ export function reportWarning(error: unknown, asJson: boolean): void {
 }
 
 function forPeople(what: string, hint: string): string {
-  return withTypedCommands(escapeControls(`${what}\n  ${hint}\n`));
+  const [first, second] = isForAgent() ? escapeForAgent([what, hint]) : [what, hint];
+  return withTypedCommands(escapeControls(`${first}\n  ${second}\n`));
 }
 
 function describe(error: unknown) {
