@@ -372,6 +372,9 @@ export interface Rewind {
     Readonly<{ name: string | null; status: string | null; at: number }>)[];
 }
 
+/** The size of a store on the disk in bytes, before and after `vacuum`. */
+export type Vacuumed = Readonly<{ before: number; after: number }>;
+
 export interface WatchRequest {
   readonly namespace: string;
   /** One stream; all streams of the namespace if absent. */
@@ -473,6 +476,12 @@ export interface Store {
    * write. Absent if the store has tools of its own for that.
    */
   backup?(path: string): Promise<void>;
+  /**
+   * Gives the space of what was removed back to the disk, as far as the store can. Rejects with STORE_BUSY if
+   * others have the store open and would take it for another one. A crash leaves the store as before or
+   * after.
+   */
+  vacuum?(): Promise<Vacuumed>;
   /**
    * Why the store cannot be written, found out without writing; null if nothing prevents it. Absent if `open`
    * already fails in that case.

@@ -407,3 +407,12 @@ export function erasePage({ dryRun, erased, spared }: ResultOf<"session erase">)
     erased.length + spared.length === 0 ? "no session matches" : "",
   ]);
 }
+
+export function vacuumPage({ address, artifacts, before, after, note }: ResultOf<"vacuum">): string {
+  const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+  return linesOf([
+    artifacts === 0 ? "" : `${artifacts} artifacts that nothing refers to were removed`,
+    `${address}: ${megabytes(Math.max(0, before - after))} given back, ${megabytes(after)} left`,
+    note ?? "",
+  ]);
+}

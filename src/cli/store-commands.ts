@@ -277,6 +277,9 @@ export const storeCommands: readonly Command[] = [
         others.length === 0 ? "" : `-- these roles see no rows any more: ${others.join(", ")}`,
       ]),
   }),
+  command("vacuum", "give the space of erased and removed sessions back to the disk", {
+    page: page.vacuumPage,
+  }),
   command("backup", "write a checked copy of the store to a new file", {
     args: [["<file>", "a new file, or a new folder for a store in files"]],
     page: ({ from, file, bytes }) => `${file}: a checked copy of ${from} (${bytes} bytes)\n`,

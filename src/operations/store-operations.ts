@@ -1,11 +1,11 @@
-/** Operations on the whole store: status, migrate, check, doctor, prune, supervise. */
+/** Operations on the whole store: status, migrate, check, vacuum, doctor, prune, supervise. */
 
 import { accessSync, constants, existsSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
 import type { Journal, PruneReport } from "../journal/index.ts";
-import { isHoldfastError } from "../model/errors.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
 import { findSecret } from "../model/secrets.ts";
@@ -194,6 +194,16 @@ async function migrateFiles(context: Context, dryRun: boolean): Promise<Migrated
   return reports;
 }
 
+const SERVER_KEEPS_SPACE =
+  "The server keeps most of the free space for new rows. VACUUM FULL gives it back, and locks the tables.";
+
+function noVacuum(address: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${address}: this store has no space to give back`, {
+    hint: "It is in memory, only read here, or a store with tools of its own for that.",
+    data: { address },
+  });
+}
+
 /** The medium once, and the events of each namespace. A problem outside of the first one names its own. */
 async function problemsOf([own, ...others]: readonly Journal[]): Promise<Problem[]> {
   if (!own) return [];
@@ -295,6 +305,29 @@ export const storeOperations = [
       const notTakenIn = context.isStoreNamed ? [] : unparsedEdits(context.place);
       const ok = problems.length + strays.length === 0 && files.every(({ verdict }) => verdict === "OK");
       return { ok, problems, files, strays, notTakenIn };
+    },
+  }),
+  mutation("vacuum", "Give the space of erased and removed sessions back to the disk", {
+    who: "person",
+    input: z.strictObject({}),
+    result: z.strictObject({
+      address: text,
+      /** Artifacts without a session that were removed first. */
+      artifacts: z.int(),
+      /** Sizes of the store in bytes. */
+      before: z.int(),
+      after: z.int(),
+      /** Where the rest of the free space is, if the store keeps it. */
+      note: text.nullable(),
+    }),
+    async run(context) {
+      const { store } = (await context.holdfast()).journal;
+      if (!store.vacuum) throw noVacuum(store.address);
+      let artifacts = 0;
+      for (const journal of await context.journals()) artifacts += await journal.collectArtifacts();
+      const { before, after } = await store.vacuum();
+      const note = store.address.startsWith("postgres ") ? SERVER_KEEPS_SPACE : null;
+      return { address: store.address, artifacts, before, after, note };
     },
   }),
   query("doctor", "Find out why something does not work: Node, the folder, the store", {

@@ -122,6 +122,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["supervise", "--once", "--retain", "30d"],
   ["rebuild"],
   ["check"],
+  ["vacuum"],
   ["backup", "copy.db"],
   ["restore"],
   ["verify"],

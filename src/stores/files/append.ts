@@ -54,6 +54,8 @@ export class Flush {
   readonly appended: { readonly batch: Batch; readonly heads: readonly Head[] }[] = [];
   /** A stream was removed whose bytes must not stay on the disk. */
   mustErase = false;
+  /** The journal is written anew, however little of it is dead. */
+  mustCompact = false;
   readonly #lines: Buffer[] = [];
   #bytes = 0;
 

@@ -14,7 +14,8 @@
  * synced.
  */
 
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { HoldfastError } from "../../model/errors.ts";
 import { statOf, syncFolder, timelineOf } from "../kit/index.ts";
 import type { Space, Stream } from "../memory/index.ts";
@@ -32,12 +33,24 @@ interface Compacted {
 /** Called under the lock, settled, with nothing to write. False, with nothing changed, without room. */
 export function compactIfRoom(folder: OpenFolder): boolean {
   try {
-    replaceWith(folder, writeCompacted(folder), false);
+    compact(folder);
     return true;
   } catch (error) {
     if (!(error instanceof NoRoom)) throw error;
     return false;
   }
+}
+
+/** The same, but throws STORE_FULL without room. */
+export function compact(folder: OpenFolder): void {
+  replaceWith(folder, writeCompacted(folder), false);
+}
+
+/** The bytes of all files in the folder. */
+export function sizeOf({ paths }: OpenFolder): number {
+  const entries = readdirSync(paths.folder, { withFileTypes: true, recursive: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.reduce((sum, { parentPath, name }) => sum + (statOf(join(parentPath, name))?.size ?? 0), 0);
 }
 
 /** The same for bytes that must not stay on the disk: the old journal is overwritten before it goes. */

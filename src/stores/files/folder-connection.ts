@@ -37,7 +37,7 @@ import {
 } from "../kit/index.ts";
 import { commit, Flush, settle } from "./append.ts";
 import { sweepSnapshots } from "./blobs.ts";
-import { compactAndErase, compactIfRoom } from "./compaction.ts";
+import { compact, compactAndErase, compactIfRoom } from "./compaction.ts";
 import {
   cannotWrite,
   journalGone,
@@ -116,6 +116,7 @@ export class FolderConnection {
     try {
       commit(flush, begun);
       if (flush.mustErase) compactAndErase(this.#folder);
+      else if (flush.mustCompact) compact(this.#folder);
       else if (this.#folder.isWasteful) this.#compact();
       if (flush.lines.length > 0) this.#note(flush);
     } finally {

@@ -30,6 +30,7 @@ import type { Flush } from "./append.ts";
 import { copyFolder } from "./backup.ts";
 import { getSnapshot, listSnapshots, putSnapshot, readArtifact } from "./blobs.ts";
 import { check } from "./check.ts";
+import { sizeOf } from "./compaction.ts";
 import { FolderConnection, openFirst } from "./folder-connection.ts";
 import { Dump, reseal, restore } from "./moving.ts";
 import type { FolderOptions, OpenFolder } from "./open-folder.ts";
@@ -111,6 +112,14 @@ class FilesStore implements port.Store {
   /** A copy of the journal as far as it is durable, and of the artifacts that it names. */
   async backup(path: string): Promise<void> {
     return this.#read((_, folder) => copyFolder(folder, path));
+  }
+
+  async vacuum(): Promise<port.Vacuumed> {
+    const before = await this.#read((_, folder) => sizeOf(folder));
+    await this.#write((flush) => {
+      flush.mustCompact = true;
+    });
+    return { before, after: await this.#read((_, folder) => sizeOf(folder)) };
   }
 
   async append(batch: port.Batch): Promise<port.AppendOutcome> {

@@ -115,8 +115,8 @@ export class Database {
   }
 
   /** Runs an idempotent statement, retried until the server is there and no lock is in the way. */
-  async run<Row>(text: string, values: readonly Value[] = []): Promise<Row[]> {
-    return this.#retry(() => this.attempt<Row>(text, values));
+  async run<Row>(text: string, values: readonly Value[] = [], statementMs?: number): Promise<Row[]> {
+    return this.#retry(() => this.attempt<Row>(text, values, statementMs));
   }
 
   /** Like `run`, for a change. `mayBeRepeat`: an earlier try may have been committed. */

@@ -21,6 +21,7 @@ import { remove } from "./remove.ts";
 import { RewindGuard } from "./rewind-guard.ts";
 import { grantTenant, type Tenant, type TenantRights } from "./tenants.ts";
 import { clientName, dump, otherUser, readSeal, reseal, restore } from "./transfer.ts";
+import { vacuum } from "./vacuum.ts";
 import { Notifier, PostgresWatchers } from "./watch.ts";
 
 /** For tests of the internals. */
@@ -220,6 +221,10 @@ class PostgresStore implements Store {
 
   async unwritable(): Promise<{ why: string; hint: string } | null> {
     return this.#use(unwritable);
+  }
+
+  async vacuum(): Promise<Port.Vacuumed> {
+    return this.#use(vacuum);
   }
 
   async grantTenant(tenant: Tenant, options: { readonly dryRun: boolean }): Promise<TenantRights> {

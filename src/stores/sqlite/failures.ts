@@ -79,6 +79,16 @@ export function busy(path: string, waitedMs: number, cause: unknown): HoldfastEr
   return busyError({ path }, { locked: "the file", waitedMs, hint, cause });
 }
 
+/** For an act that needs the file for itself. */
+export function inUse(path: string, cause: unknown): HoldfastError {
+  const why = "another process, or another handle of this one, has the file open";
+  return new HoldfastError("STORE_BUSY", `${path} is in use: ${why}`, {
+    hint: "Stop every program that has it open, then try again. Nothing was changed.",
+    cause,
+    data: { path },
+  });
+}
+
 export function replaced(path: string, how: string, cause?: unknown): HoldfastError {
   return replacedError({ path }, "file", how, cause);
 }

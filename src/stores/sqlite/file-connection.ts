@@ -9,7 +9,7 @@
  */
 
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
-import { closedError, type FileOptions, HandleState } from "../kit/index.ts";
+import { closedError, type FileOptions, HandleState, statOf } from "../kit/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { isUnreadable, retryWhileLocked, storeError } from "./failures.ts";
 import { type OpenFile, openAgain, refuseReplaced } from "./opening.ts";
@@ -79,17 +79,26 @@ export class FileConnection {
   }
 
   /** The same for a single statement, which is a snapshot by itself. */
-  async readOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
+  async readOnce<Result>(
+    act: (connection: Connection) => Result,
+    busyMs = this.options.busyMs,
+  ): Promise<Result> {
     try {
       // The usual case, without a retry and its promises.
       if (this.isSound) return this.#attempt(act);
     } catch (error) {
       if (!isBusy(error)) throw error;
     }
-    return retryWhileLocked(this.options.path, this.options.busyMs, async () => {
+    return retryWhileLocked(this.options.path, busyMs, async () => {
       if (!this.isSound) await this.ready();
       return this.#attempt(act);
     });
+  }
+
+  /** The file may be smaller from now on. Returns its size. */
+  acceptSize(): number {
+    this.#file.largest = statOf(this.options.path)?.size ?? 0;
+    return this.#file.largest;
   }
 
   #attempt<Result>(act: (connection: Connection) => Result): Result {

@@ -6,6 +6,7 @@
  *     file-connection.ts   recovery after an I/O error           queue.ts      when a write is acknowledged
  */
 
+import { isHoldfastError } from "../../model/errors.ts";
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import { rewoundStore } from "../../model/stream/index.ts";
 import type * as port from "../../store.ts";
@@ -21,12 +22,13 @@ import {
   RewindRecord,
   readOnlyError,
   refuseSealed,
+  statOf,
   syncFile,
   Watchers,
 } from "../kit/index.ts";
 import { append, checkShape } from "./append.ts";
 import type { Connection } from "./driver.ts";
-import { retryWhileLocked, storeError } from "./failures.ts";
+import { inUse, retryWhileLocked, storeError } from "./failures.ts";
 import { FileConnection } from "./file-connection.ts";
 import { lease } from "./leases.ts";
 import { isOneStatement, list } from "./list.ts";
@@ -70,6 +72,9 @@ interface Rewinding {
   /** Called when the store has begun its next epoch. */
   readonly accepted: () => void;
 }
+
+/** How long a short command, such as a hook, may have the file open before `vacuum` gives up. */
+const IN_USE_MS = 1_000;
 
 class SqliteStore implements port.Store {
   readonly address: string;
@@ -135,6 +140,24 @@ class SqliteStore implements port.Store {
     createEmptyFile(path);
     await this.#readOnce((connection) => connection.run("VACUUM INTO ?", path));
     syncFile(path);
+  }
+
+  async vacuum(): Promise<port.Vacuumed> {
+    this.#assertOpen();
+    if (this.#file.options.readOnly) throw readOnlyError({ path: this.#path });
+    const { vacuum, returnToWal } = await import("./vacuum.ts");
+    const sizeOf = (path: string): number => statOf(path)?.size ?? 0;
+    const before = sizeOf(this.#path) + sizeOf(`${this.#path}-wal`);
+    const after = await this.#file
+      .readOnce((connection) => {
+        vacuum(connection);
+        return this.#file.acceptSize();
+      }, IN_USE_MS)
+      .catch((error: unknown) => {
+        throw isHoldfastError(error, "STORE_BUSY") ? inUse(this.#path, error) : error;
+      });
+    await this.#readOnce(returnToWal);
+    return { before, after };
   }
 
   /** Not `async`: a batch that is flushed at once gets its answer without a promise. */

@@ -37,6 +37,7 @@ import {
   openSync,
   readSync,
   realpathSync,
+  rmSync,
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
@@ -66,7 +67,7 @@ import type { Transaction } from "./rows.ts";
 export interface OpenFile {
   readonly connection: Connection;
   readonly identity: FileIdentity;
-  /** The largest size seen so far, in bytes. A store reuses its free pages and never shrinks. */
+  /** The largest size seen so far, in bytes. Only `vacuum` makes a store smaller, while it is alone. */
   largest: number;
   readonly storeId: string;
 }
@@ -129,7 +130,7 @@ export function refuseReplaced(path: string, file: OpenFile): void {
     throw replaced(path, "another file, an empty one, or none, is in its place");
   }
   if (stats.size < file.largest) {
-    throw replaced(path, `it shrank from ${file.largest} to ${stats.size} bytes, and a store never shrinks`);
+    throw replaced(path, `it shrank from ${file.largest} to ${stats.size} bytes while it was open`);
   }
   file.largest = stats.size;
 }
@@ -144,6 +145,7 @@ const OLD_WAL_MS = 50;
 async function openWithoutOldWal(options: FileOptions): Promise<OpenFile> {
   const { path } = options;
   const opened = await openForWriting(options);
+  removeOldJournal(path);
   try {
     if ((statOf(walOf(path))?.size ?? 0) > 0) {
       await retryWhileLocked(path, OLD_WAL_MS, () => settleWal(path, opened.connection));
@@ -154,6 +156,16 @@ async function openWithoutOldWal(options: FileOptions): Promise<OpenFile> {
     throw error;
   }
   return opened;
+}
+
+/**
+ * A process that was killed while it left WAL mode (`vacuum.ts`) may leave a journal that it had not begun to
+ * use, and that SQLite ignores for ever. This connection is in WAL mode, and its lock keeps others from
+ * leaving it: so a journal is in use by none.
+ */
+function removeOldJournal(path: string): void {
+  const journal = `${realpathSync(path)}-journal`;
+  if (statOf(journal)) rmSync(journal, { force: true });
 }
 
 function prove(path: string, connection: Connection, distrustWal: boolean): void {
