@@ -368,7 +368,27 @@ export function movedPage({ from, to, rows, afterwards, abandoned, undone }: Res
 }
 
 /** Empty for the default namespace alone, which people without tenants need not know of. */
-export function ofNamespaces({ namespaces }: { readonly namespaces: readonly string[] }): string {
+const CLAIMS_SHOWN = 10;
+
+/** Names the keys that the file claims: a call that needs one of them does not run any more. */
+export function importPage(report: ResultOf<"import">): string {
+  const { file, streams, writes, added, claims } = report;
+  const all = `${file}: ${streams} goals and sessions, ${writes} writes${ofNamespaces(report)}`;
+  const isKnown = added === 0 && writes > 0 && claims.length === 0;
+  if (isKnown) return `${all}, nothing new: all of it was imported before\n`;
+  const shown = [...claims].sort((a, b) => Number(a.hasCall) - Number(b.hasCall)).slice(0, CLAIMS_SHOWN);
+  const more = claims.length - shown.length;
+  return linesOf([
+    `${all} imported${added < writes ? `, ${added} of them new` : ""}`,
+    claims.length === 0 ? "" : `keys that it claims: ${claims.length}`,
+    ...shown.map(({ stream, key, hasCall }) => {
+      return `  ${key}  ${stream}${hasCall ? "" : ", removed: the file has no call for it"}`;
+    }),
+    more === 0 ? "" : `  ${more} more: --json lists them`,
+  ]);
+}
+
+function ofNamespaces({ namespaces }: { readonly namespaces: readonly string[] }): string {
   if (namespaces.join() === "default") return "";
   const word = namespaces.length === 1 ? "namespace" : "namespaces";
   return ` of ${word} ${namespaces.join(", ")}`;

@@ -296,12 +296,7 @@ export const storeCommands: readonly Command[] = [
   }),
   command("import", "import an exported file", {
     args: [["<file>", "a file of export"]],
-    page: (report) => {
-      const { file, streams, writes, added } = report;
-      const all = `${file}: ${streams} goals and sessions, ${writes} writes${page.ofNamespaces(report)}`;
-      if (added === 0 && writes > 0) return `${all}, nothing new: all of it was imported before\n`;
-      return `${all} imported${added < writes ? `, ${added} of them new` : ""}\n`;
-    },
+    page: page.importPage,
   }),
   command("rebuild", "write a goal's files from its log", {
     options: [["--folder <path>", "their folder (default .planning)"]],

@@ -162,7 +162,19 @@ export const movingOperations = [
     "Import an exported file, checked before anything is written; creates the store if needed",
     {
       input: z.strictObject({ file: text }),
-      result: portable.extend({ added: z.int() }),
+      result: portable.extend({
+        added: z.int(),
+        /** Keys that the store did not hold before. A call that needs one of them does not run any more. */
+        claims: z.array(
+          z.strictObject({
+            namespace: text,
+            stream: text,
+            key: text,
+            /** False for a key of a removed session: the file has no call that shows what it was for. */
+            hasCall: z.boolean(),
+          }),
+        ),
+      }),
       async run(context, { file }) {
         const into = async () => (await context.create()).journal;
         return importFrom(into, resolve(file), context.coversAll ? null : context.place.namespace);

@@ -5,7 +5,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { open } from "../../src/index.ts";
+import { anything } from "../../bench/schema.ts";
+import { open, tool } from "../../src/index.ts";
 import { runInside } from "../cli/inside.ts";
 import { quickFolder } from "../quick-folder.ts";
 
@@ -115,4 +116,31 @@ test.each(Object.entries(HOSTILE))("%s is refused before anything is written", a
 test("the honest file is still imported", async () => {
   const { code, err } = await runInside(folder, ["import", forged((lines) => lines), "--store", "good.db"]);
   expect(code, err).toBe(0);
+});
+
+test("a key that a file claims is named, and first the one that no call shows", async () => {
+  const file = forged(gone({ before: [["pay:order-7", 1]] }));
+  const { out } = await runInside(folder, ["import", file, "--store", "claims.db"]);
+  expect(out).toContain("pay:order-7  session/old, removed: the file has no call for it");
+  const again = await runInside(folder, ["import", file, "--store", "claims.db", "--json"]);
+  expect(JSON.parse(again.out)).toMatchObject({ data: { claims: [] } });
+});
+
+test("the keys of calls are named with their session", async () => {
+  const holdfast = await open(join(folder, "calls.db"));
+  const session = await holdfast.session("beta");
+  const pay = tool({
+    name: "pay",
+    description: "Pay",
+    input: anything,
+    effect: "mutate",
+    dedupe: "global",
+    execute: () => 1,
+  });
+  await session.call({ tool: pay, args: {}, callId: "c1" });
+  await holdfast.close();
+  await runInside(folder, ["export", "calls.hf", "--store", "calls.db"]);
+  const { out } = await runInside(folder, ["import", "calls.hf", "--store", "copy.db", "--json"]);
+  const { claims } = (JSON.parse(out) as { data: { claims: object[] } }).data;
+  expect(claims).toMatchObject([{ namespace: "default", stream: "session/beta", hasCall: true }]);
 });

@@ -27,7 +27,16 @@ import type { Guard, Head, KeyRow, ReadPage, StoredWrite, StreamRow, Write } fro
 import type { EndsLine, GoneLine, KeyAt, PortableReport, StreamLine } from "./format.ts";
 import { checkEvents, checkFile, entriesOf, Fold, requireKind } from "./format.ts";
 
-type ImportReport = PortableReport & { readonly added: number };
+type ImportReport = PortableReport & { readonly added: number; readonly claims: ClaimedKey[] };
+
+/** A key that the store did not hold: calls that need it count as made from now on. */
+interface ClaimedKey {
+  readonly namespace: string;
+  readonly stream: string;
+  readonly key: string;
+  /** False for a key of a removed session: the file has no call that shows what it was for. */
+  readonly hasCall: boolean;
+}
 
 /** Removed sessions are created this many at a time: the store syncs them together. */
 const AT_ONCE = 32;
@@ -66,7 +75,8 @@ export async function importFrom(
 ): Promise<ImportReport> {
   await checkFile(file);
   const targets = new Targets(await into(), only);
-  const plan = await planImport(targets, file);
+  const claims: ClaimedKey[] = [];
+  const plan = await planImport(targets, file, claims);
   if (only !== null && targets.namespaces.length === 0) throw lacksNamespace(file, only);
   const counts = { streams: 0, writes: 0, added: 0, artifacts: 0 };
   let journal: Journal | null = null;
@@ -96,7 +106,7 @@ export async function importFrom(
     await Promise.all(some.map(([where, stream, gap]) => fillGap(where, stream, gap)));
   }
   for (const [where, { stream, head }] of hidden.reverse()) await hide(where, stream, head());
-  return { file, namespaces: targets.namespaces, ...counts, left: [] };
+  return { file, namespaces: targets.namespaces, ...counts, left: [], claims };
 }
 
 function placeOf({ namespace }: Journal, stream: string): string {
@@ -183,7 +193,11 @@ const PAGE = 200;
 /** The seq of keys from other generations: no stream has a call there that could seem to own them. */
 const NO_CALL = 1;
 
-async function planImport(targets: Targets, file: string): Promise<ReadonlyMap<string, StreamPlan>> {
+async function planImport(
+  targets: Targets,
+  file: string,
+  claims: ClaimedKey[],
+): Promise<ReadonlyMap<string, StreamPlan>> {
   const plan = new Map<string, StreamPlan>();
   let journal: Journal | null = null;
   let current: StreamComparison | null = null;
@@ -196,13 +210,27 @@ async function planImport(targets: Targets, file: string): Promise<ReadonlyMap<s
       await current.compare(line.write);
     } else if ("ends" in line && current) {
       const found = await current.plan(line);
+      claims.push(...(await newClaims(journal, current.stream, line)));
       if (found.gap || found.freed.size > 0) plan.set(placeOf(journal, current.stream), found);
     } else if ("gone" in line) {
       const gap = await gapOfGone(journal, file, line);
+      claims.push(...(await newClaims(journal, line.gone, { held: [], before: line.before })));
       if (gap) plan.set(placeOf(journal, line.gone), { gap, freed: new Set(), kept: new Set() });
     }
   }
   return plan;
+}
+
+async function newClaims(
+  journal: Journal,
+  stream: string,
+  { held, before }: Pick<EndsLine, "held" | "before">,
+): Promise<ClaimedKey[]> {
+  const holders = await holdersOf(journal, [...held, ...before]);
+  const { namespace } = journal;
+  const claimed = (keys: readonly KeyAt[], hasCall: boolean): ClaimedKey[] =>
+    unheld(keys, holders).map(([key]) => ({ namespace, stream, key, hasCall }));
+  return [...claimed(before, false), ...claimed(held, true)];
 }
 
 class StreamComparison {
