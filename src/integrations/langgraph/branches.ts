@@ -74,6 +74,8 @@ export function checkFollows(
   const latest = latestId(state, ns);
   if (findCheckpoint(state, ns, checkpoint.id)) return;
   if (parent === null) {
+    // A copy of a first checkpoint has no parent either.
+    if (isCopy) return;
     if (latest !== undefined && expectsEmpty) throw threadMovedOn(thread, "an empty thread", latest);
     return;
   }

@@ -82,6 +82,8 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   readonly holdfast: Holdfast;
   private readonly internals: SaverInternals;
   private readonly runs = new Runs();
+  /** Checkpoints that are being saved, by id. LangGraph does not always wait for one before its child. */
+  private readonly saving = new Map<string, Promise<unknown>>();
 
   constructor(holdfast: Holdfast, options: HoldfastSaverOptions = {}) {
     super(options.serde ?? new ExactSerializer());
@@ -144,14 +146,24 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     }
   }
 
-  /** Saves a checkpoint after the one that `config` names. Durable when it resolves. */
+  /**
+   * Saves a checkpoint after the one that `config` names. Durable when it resolves. Without `newVersions`,
+   * every channel counts as new.
+   */
   put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
+    newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
-    return QuietPromise.of(this.saveCheckpoint(config, checkpoint, metadata, newVersions));
+    const { id } = checkpoint;
+    const saved = this.saveCheckpoint(config, checkpoint, metadata, newVersions);
+    const forget = (): void => {
+      if (this.saving.get(id) === settled) this.saving.delete(id);
+    };
+    const settled = saved.then(forget, forget);
+    this.saving.set(id, settled);
+    return QuietPromise.of(saved);
   }
 
   /** Saves the writes of a finished task. An invalid call throws: the run notices that as the task ends. */
@@ -231,11 +243,12 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
+    newVersions: ChannelVersions | undefined,
   ): Promise<RunnableConfig> {
     const thread = threadOf(config);
     const ns = namespaceOf(config);
     const parent = getCheckpointId(config) || null;
+    const parentSaved = parent === null ? undefined : this.saving.get(parent);
     const place: CheckpointPlace = { thread, ns, id: checkpoint.id };
     const { threads, codec, reads, signals } = this.internals;
     const run = this.runs.find(config);
@@ -247,6 +260,8 @@ export class HoldfastSaver extends BaseCheckpointSaver {
       const versions = { newVersions, base };
       const encoding = encodePut(codec, { thread, ns, parent }, checkpoint, metadata, versions);
       const request = encoding instanceof Promise ? await encoding : encoding;
+      // With delta channels and durability "exit", a parent is made up and saved together with its child.
+      if (parentSaved) await parentSaved;
       const intent = {
         wantsBranch: parent !== null && reads.byId.has(thread, ns, parent),
         expectsEmpty: reads.empty.has(thread, ns),

@@ -40,13 +40,13 @@ export function encodePut(
   {
     newVersions,
     base,
-  }: { readonly newVersions: ChannelVersions; readonly base: SavedCheckpoint | undefined },
+  }: { readonly newVersions: ChannelVersions | undefined; readonly base: SavedCheckpoint | undefined },
 ): PutRequest | Promise<PutRequest> {
   const { channel_values, id, v, ts } = source;
   const channels = Object.keys(channel_values);
   const copied = new Set<string>();
   const changed = channels.filter((channel) => {
-    if (Object.hasOwn(newVersions, channel)) return true;
+    if (!newVersions || Object.hasOwn(newVersions, channel)) return true;
     const isFromElsewhere = base
       ? !hasVersion(base, channel, source.channel_versions[channel])
       : metadata.source === "fork";

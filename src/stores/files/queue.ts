@@ -15,6 +15,7 @@
  *     nothing to write              no sync for refusals and heartbeats
  */
 
+import { setImmediate, setTimeout } from "node:timers";
 import { HoldfastError } from "../../model/errors.ts";
 import { type Flusher, FlushQueue, type SubmitOptions } from "../kit/index.ts";
 import type { Flush } from "./append.ts";

@@ -3,6 +3,7 @@
  * concurrent callers share one sync. While the lock is busy, the same flush is tried again.
  */
 
+import { setTimeout } from "node:timers";
 import { lockPauseMs } from "./shared-file.ts";
 
 const FLUSH_ACTS = 512;

@@ -50,6 +50,7 @@ import {
 } from "node:fs";
 import { homedir, hostname } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { setImmediate } from "node:timers";
 import type { Batch, Head, Rewind, Write } from "../../store.ts";
 import { isSameFile, networkDisk, statOf } from "./disk.ts";
 

@@ -1,6 +1,7 @@
 /** Parts of a store whose file or folder several processes write: locks, and recovery after I/O errors. */
 
 import { relative, resolve } from "node:path";
+import { setTimeout } from "node:timers";
 import type { HoldfastError } from "../../model/errors.ts";
 import type { Clock } from "./clock.ts";
 

@@ -5,6 +5,7 @@
  * times a second, only while anyone watches. The timer never keeps the process alive.
  */
 
+import { clearInterval, setImmediate, setInterval } from "node:timers";
 import type { WatchRequest } from "../../store.ts";
 
 export interface Watcher extends WatchRequest {

@@ -11,6 +11,7 @@
  * A failed connection returns to the pool with its error, and the pool closes it.
  */
 
+import { clearTimeout, setImmediate, setTimeout } from "node:timers";
 import type pg from "pg";
 import { StatementFailure } from "./failures.ts";
 

@@ -1,5 +1,6 @@
 /** Decides which appends share a statement, and what happens when it fails (protocol: `append.ts`). */
 
+import { setImmediate } from "node:timers";
 import { HoldfastError } from "../../model/errors.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
 import { headsAfter } from "../kit/index.ts";

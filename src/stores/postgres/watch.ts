@@ -16,6 +16,7 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { clearTimeout, setTimeout } from "node:timers";
 import pg from "pg";
 import { sha256 } from "../../model/digest.ts";
 import type { WatchRequest } from "../../store.ts";

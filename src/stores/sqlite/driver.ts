@@ -14,6 +14,7 @@
  */
 
 import { join } from "node:path";
+import { setImmediate } from "node:timers";
 import { HoldfastError } from "../../model/errors.ts";
 
 const PACKAGE = "@photostructure/sqlite";

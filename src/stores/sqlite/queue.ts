@@ -25,6 +25,7 @@
  * between.
  */
 
+import { setImmediate, setTimeout } from "node:timers";
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
 import { type Clock, type Flusher, FlushQueue, lockPauseMs, type SubmitOptions } from "../kit/index.ts";

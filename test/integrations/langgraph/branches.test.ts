@@ -122,3 +122,24 @@ test("an interrupted node continues and keeps its effects", async () => {
   await graph.invoke(new Command({ resume: "yes" }), latest);
   expect(world).toEqual(["greet", "charge 1"]);
 });
+
+test("a copy of a thread's first checkpoint is a branch from its start", async () => {
+  const holdfast = await open("memory:");
+  opened.push(holdfast);
+  const Name = Annotation.Root({ name: Annotation<string> });
+  const graph = new StateGraph(Name)
+    .addNode("one", ({ name }) => ({ name: `${name} > one` }))
+    .addEdge(START, "one")
+    .addEdge("one", END)
+    .compile({ checkpointer: new HoldfastSaver(holdfast) });
+  await graph.invoke({ name: "start" }, thread);
+  const history = [];
+  for await (const each of graph.getStateHistory(thread)) history.push(each);
+  const copy = await graph.updateState(
+    history.at(-1)?.config ?? {},
+    [[{ name: "start*" }, "__start__"]] as never,
+    "__copy__",
+  );
+  expect(await graph.invoke(null, copy)).toEqual({ name: "start* > one" });
+  expect((await graph.getState(thread)).values).toEqual({ name: "start* > one" });
+});

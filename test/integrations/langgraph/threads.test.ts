@@ -2,9 +2,18 @@
 // everything.
 
 import { AIMessage, type BaseMessage, HumanMessage, RemoveMessage } from "@langchain/core/messages";
-import { Annotation, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import {
+  Annotation,
+  DeltaValue,
+  END,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+  StateSchema,
+} from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import * as z from "zod";
 import { open } from "../../../src/index.ts";
 import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { sha256 } from "../../../src/model/digest.ts";
@@ -304,6 +313,37 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const history = await saver.getDeltaChannelHistory({ config: after, channels: ["messages"] });
     expect(history["messages"]?.seed).toEqual([0]);
     expect(history["messages"]?.writes.map(([, , value]) => value)).toEqual([[1], [2], [3], [4]]);
+  });
+
+  test("delta channels grow over runs that save only at their end", async () => {
+    const Delta = new StateSchema({
+      items: new DeltaValue(
+        z.array(z.string()).default(() => []),
+        {
+          inputSchema: z.array(z.string()),
+          reducer: (items: string[], added: string[][]) => [...items, ...added.flat()],
+        },
+      ),
+    });
+    const graph = new StateGraph(Delta)
+      .addNode("speak", () => ({ items: ["answer"] }))
+      .addEdge(START, "speak")
+      .addEdge("speak", END)
+      .compile({ checkpointer: saver });
+    for (const turn of ["1", "2", "3"])
+      await graph.invoke({ items: [turn] }, { ...config(), durability: "exit" });
+    const { values } = await graph.getState(config());
+    expect(values).toEqual({ items: ["1", "answer", "2", "answer", "3", "answer"] });
+  });
+
+  test("a save without new versions saves every channel", async () => {
+    const first = await put(saver, config(), { kept: "a", changed: "b" });
+    const channel_values = { kept: "a", changed: "c", added: "d" };
+    const channel_versions = { kept: 1, changed: 2, added: 2 };
+    const next = { ...emptyCheckpoint(), id: uuid6(0), channel_values, channel_versions };
+    await saver.put(first, next, { source: "loop", step: 1, parents: {} });
+    const loaded = await (await elsewhere()).getTuple(config());
+    expect(loaded?.checkpoint.channel_values).toEqual(channel_values);
   });
 
   test("repeating a save changes nothing", async () => {
