@@ -246,7 +246,7 @@ export class Holdfast {
     };
     const take = () => openSession(this.journal, id, { ...options, signal: until }, forget);
     const held = this.sessionsHeld.get(id);
-    const opening = held ? afterOwn(held, options.ifHeld, until).then(take) : take();
+    const opening = held ? afterOwn(this.journal, held, options.ifHeld, until).then(take) : take();
     this.sessionsOpening.add(opening);
     try {
       const session = await opening;

@@ -54,9 +54,9 @@ const MAX_RESENDS = 2;
 
 export interface LogContext extends SnapshotContext {
   now(): number;
-  /** Puts an artifact again. False if its bytes are not known here. */
+  /** Puts an artifact again. False if its bytes are not known here. @internal */
   putAgain(hash: string): Promise<boolean>;
-  /** Called once an append refers to these artifacts: nothing else has to keep their bytes. */
+  /** Called once an append refers to these artifacts: nothing else keeps their bytes. @internal */
   noteReferences(hashes: readonly string[]): void;
 }
 

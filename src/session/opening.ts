@@ -116,20 +116,29 @@ export async function openSession(
 }
 
 /**
- * Waits for a handle of this program that has the session. Without `ifHeld: "wait"` it does so only if the
+ * Waits for a handle of this program that still has the session. Without `ifHeld: "wait"` it does so only if the
  * handle is being closed: nothing else would ever let go, and a lease of 30 s would pass for nothing.
  */
 export async function afterOwn(
+  journal: Journal,
   session: Session,
   ifHeld: SessionOptions["ifHeld"],
   signal: AbortSignal,
 ): Promise<void> {
   const core = sessionCore(session);
+  if (!(await isStillHeld(journal, core.own.lease))) return;
   if (ifHeld === "throw" || (ifHeld === undefined && !core.isLeaving)) {
     const { holder, token } = core.own.lease;
     throw held(session.id, { name: core.own.log.stream, holder, token, remainingMs: 0 });
   }
   await withTimeout(core.whenLeft(), Number.POSITIVE_INFINITY, signal, undefined);
+}
+
+/** False if another process has taken the lease over, or may: then the handle here can write nothing. */
+async function isStillHeld(journal: Journal, { name, token }: Lease): Promise<boolean> {
+  const { rows } = await journal.list<"leases">({ of: "leases", prefix: name, limit: 1 });
+  const [row] = rows;
+  return row?.name === name && row.token === token && row.holder !== null && row.remainingMs > 0;
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {

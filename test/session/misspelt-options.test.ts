@@ -137,6 +137,7 @@ test("an empty HOLDFAST_STORE names nothing", async () => {
   // The default is rejected on such a platform, so that this test creates no store in the project.
   vi.stubEnv("VERCEL", "1");
   await expect(open()).rejects.toMatchObject({ code: "STORE_NOT_DURABLE" });
+  vi.unstubAllEnvs();
 });
 
 test("the returned transcript is frozen", async () => {

@@ -90,5 +90,7 @@ test("a stream with old and new events loads; one with a newer version does not"
   await write(2, 9, { cents: 1 });
   await expect(journal.load(prices, "p")).rejects.toMatchObject({ code: "EVENT_TOO_NEW" });
   expect((await journal.load(prices, "p", 2)).state.cents).toEqual([200, 5]);
-  expect(await journal.check(prices, "prices/p")).toMatchObject([{ invariant: "I10", where: "prices/p" }]);
+  expect(await journal.check(prices, "prices/p")).toContainEqual(
+    expect.objectContaining({ invariant: "I10", where: "prices/p" }),
+  );
 });
