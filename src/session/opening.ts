@@ -116,8 +116,8 @@ export async function openSession(
 }
 
 /**
- * Waits for a handle of this program that still has the session. Without `ifHeld: "wait"` it does so only if the
- * handle is being closed: nothing else would ever let go, and a lease of 30 s would pass for nothing.
+ * Waits for a handle of this program that still has the session. Without `ifHeld: "wait"` it does so only if
+ * the handle is being closed: nothing else would ever let go, and a lease of 30 s would pass for nothing.
  */
 export async function afterOwn(
   journal: Journal,
