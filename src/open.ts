@@ -7,8 +7,9 @@ import type { HoldfastConfig } from "./config/index.ts";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import type { MoveOptions, MoveReport, PayloadCodec } from "./journal/index.ts";
 import * as moving from "./journal/index.ts";
-import { everyStream, Journal } from "./journal/index.ts";
+import { type Companions, everyStream, Journal } from "./journal/index.ts";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
+import { streamName } from "./model/names.ts";
 import { goalKind } from "./model/goal/index.ts";
 import { checkOptions, type OptionRule } from "./model/options.ts";
 import { sessionKind } from "./model/session/index.ts";
@@ -27,7 +28,7 @@ import {
 import type { Problem, Store } from "./store.ts";
 import { ReadOnlyStore } from "./stores/read-only-store.ts";
 import type { SuperviseOptions, SweepOptions, SweepReport } from "./supervisor/index.ts";
-import { noteCrash, supervise, superviseOnce } from "./supervisor/index.ts";
+import { noteCrash, supervise, superviseOnce, workerStreamOf } from "./supervisor/index.ts";
 
 /** Options of `open()`. The defaults suit one project on one machine. */
 export interface OpenOptions {
@@ -188,10 +189,10 @@ async function withStore<Result>(
 }
 
 /**
- * Kinds of streams that integrations store under a session's id. `sessions.prune` and `erase` remove them,
- * too. The list is here, since the command line prunes without loading an integration.
+ * Streams about a session that `sessions.prune` and `erase` remove with it: an integration's, and the
+ * supervisors' record of its workers. The list is here, since the command line loads no integration.
  */
-const SESSION_COMPANIONS = ["openai-agents"] as const;
+const sessionCompanions: Companions = (id) => [streamName("openai-agents", id), workerStreamOf(id)];
 
 /**
  * An open store: sessions, goals, open calls and artifacts. `open()` returns one.
@@ -219,7 +220,7 @@ export class Holdfast {
   constructor(journal: Journal, isNamed = true) {
     this.journal = journal;
     this.isNamed = isNamed;
-    this.sessions = new Sessions(journal, SESSION_COMPANIONS);
+    this.sessions = new Sessions(journal, sessionCompanions);
     this.calls = new OpenCalls(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
 

@@ -9,4 +9,4 @@ export { commitResult, OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, isProvablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";
-export type { PruneOptions, PruneReport, Removal } from "./retention.ts";
+export type { Companions, PruneOptions, PruneReport, Removal } from "./retention.ts";

@@ -5,7 +5,7 @@
  * or if it was written to since it was chosen. A stream that forks share is hidden, and goes with the last of
  * them. All of that is checked again under the stream's lease, right before the removal.
  *
- * A companion is a stream of another kind with the same id. It goes with its stream, in this order:
+ * A companion is a stream of another kind that is about this one. It goes with its stream, in this order:
  *
  *     erase    companions first: after a crash the stream is still there, and the caller erases again
  *     remove   companions last: a stream is never without its companions; a crash leaves companions that no
@@ -14,7 +14,7 @@
 
 import { v7 as uuid } from "uuid";
 import { HoldfastError } from "../model/errors.ts";
-import { streamId, streamKind, streamName } from "../model/names.ts";
+import { streamId, streamKind } from "../model/names.ts";
 import { checkOption } from "../model/options.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
@@ -37,9 +37,13 @@ export interface RemoveOptions {
   /** Removes the stream only if it still ends there. */
   readonly head?: Head;
   readonly isNeeded?: IsNeeded;
-  /** Kinds of its companions. */
-  readonly companions?: readonly string[];
+  readonly companions?: Companions;
 }
+
+/** The names of the companions of a stream, by its id. */
+export type Companions = (id: string) => readonly string[];
+
+const NO_COMPANIONS: Companions = () => [];
 
 const PAGE = 200;
 
@@ -80,7 +84,7 @@ export async function removeStream(
 async function removeGone(
   context: RemovalContext,
   stream: string,
-  { erase, companions = [] }: RemoveOptions,
+  { erase, companions = NO_COMPANIONS }: RemoveOptions,
 ): Promise<"gone" | "removed"> {
   return erase && (await eraseCompanions(context, stream, companions)) ? "removed" : "gone";
 }
@@ -89,7 +93,7 @@ async function removeHeld(
   context: RemovalContext,
   stream: string,
   guards: readonly Guard[],
-  { erase, head, isNeeded, companions = [] }: RemoveOptions,
+  { erase, head, isNeeded, companions = NO_COMPANIONS }: RemoveOptions,
 ): Promise<Removal> {
   const { store, namespace } = context;
   for (let isFirst = true; ; isFirst = false) {
@@ -120,11 +124,10 @@ async function removeHeld(
 async function eraseCompanions(
   context: RemovalContext,
   stream: string,
-  companions: readonly string[],
+  companions: Companions,
 ): Promise<boolean> {
   let isAny = false;
-  for (const kind of companions) {
-    const name = streamName(kind, streamId(stream));
+  for (const name of companions(streamId(stream))) {
     const result = await removeStream(context, name, { erase: true });
     if (result === "held" || result === "open") throw cannotErase(stream, name, result);
     isAny ||= result === "removed";
@@ -136,14 +139,14 @@ async function eraseCompanions(
 async function findCompanions(
   context: RemovalContext,
   row: StreamRow,
-  companions: readonly string[],
+  companions: Companions,
 ): Promise<Companion[]> {
   const found: Companion[] = [];
-  let each: StreamRow | null = companions.length > 0 ? row : null;
+  let each: StreamRow | null = companions === NO_COMPANIONS ? null : row;
   while (each) {
     const { stream, parent }: StreamRow = each;
-    for (const kind of companions) {
-      const companion = await readRow(context, streamName(kind, streamId(stream)));
+    for (const name of companions(streamId(stream))) {
+      const companion = await readRow(context, name);
       if (companion.state !== "gone") found.push({ of: stream, row: companion });
     }
     const above: StreamRow | null = parent && (await readRow(context, parent.stream));
@@ -179,11 +182,7 @@ async function previewRemoval(
   return forks.rows.length > 0 ? "hidden" : "removed";
 }
 
-async function eraseForks(
-  context: RemovalContext,
-  parent: string,
-  companions: readonly string[],
-): Promise<void> {
+async function eraseForks(context: RemovalContext, parent: string, companions: Companions): Promise<void> {
   const { store, namespace } = context;
   for (;;) {
     const forks = await store.list<"streams">({
@@ -220,7 +219,7 @@ export interface PruneOptions {
   readonly keep?: number;
   readonly dryRun?: boolean;
   readonly isNeeded?: IsNeeded;
-  readonly companions?: readonly string[];
+  readonly companions?: Companions;
 }
 
 /**
@@ -258,7 +257,7 @@ export async function prune(context: RemovalContext, options: PruneOptions): Pro
   };
   for (const row of await matching(context, options)) {
     const id = streamId(row.stream);
-    const { isNeeded, companions = [] } = options;
+    const { isNeeded, companions = NO_COMPANIONS } = options;
     const result = options.dryRun
       ? await previewRemoval(context, row, isNeeded)
       : await removeStream(context, row.stream, {

@@ -3,7 +3,14 @@
  * session meets these events as a conflict at its next write, rereads, and decides again.
  */
 
-import { allRows, commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
+import {
+  allRows,
+  type Companions,
+  commitResult,
+  type Journal,
+  type Log,
+  type PruneReport,
+} from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamName } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
@@ -143,11 +150,11 @@ export class Sessions {
   private readonly journal: Journal;
   private readonly retention: {
     readonly isNeeded: (id: string) => Promise<boolean>;
-    readonly companions: readonly string[];
+    readonly companions: Companions;
   };
 
-  /** `companions`: kinds of streams that integrations keep under a session's id, removed with it. */
-  constructor(journal: Journal, companions: readonly string[] = []) {
+  /** `companions`: streams about a session that others keep, removed with it. */
+  constructor(journal: Journal, companions: Companions = () => []) {
     this.journal = journal;
     this.retention = { isNeeded: (id) => isReferenced(journal, id), companions };
   }

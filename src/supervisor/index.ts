@@ -4,5 +4,5 @@ export type { CommandNotice, OpenCallNote, SupervisorEvent } from "./notices.ts"
 export type { SuperviseOptions, SweepOptions, WorkerCommand } from "./options.ts";
 export { noteCrash, supervise, superviseOnce } from "./supervise.ts";
 export { Sweeper, type SweepReport } from "./sweep.ts";
-export type { Work } from "./worker-kind.ts";
+export { type Work, workerStreamOf } from "./worker-kind.ts";
 export { Workers } from "./workers.ts";

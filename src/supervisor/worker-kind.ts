@@ -17,6 +17,7 @@
 import * as z from "zod";
 import { sha256 } from "../model/digest.ts";
 import type { Json } from "../model/json.ts";
+import { streamName } from "../model/names.ts";
 import type { DraftOf, Event, FacetChange, StreamKind } from "../model/stream/index.ts";
 import { applyEvent, event, lazySchema } from "../model/stream/index.ts";
 
@@ -32,6 +33,11 @@ export function titleOf(work: Work): string {
 export function workerId(work: Work): string {
   const parts = work.kind === "task" ? [work.kind, work.goal, work.task] : [work.kind, work.session];
   return sha256(JSON.stringify(parts)).slice(0, 32);
+}
+
+/** The stream about the workers of a session. It names the session and why workers died. */
+export function workerStreamOf(session: string): string {
+  return streamName("worker", workerId({ kind: "session", session }));
 }
 
 /** Runs one of several acts. Reports an error and returns `fallback`, so that the others still run. */

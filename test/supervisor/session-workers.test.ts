@@ -285,13 +285,14 @@ test("a removed session is not confused with a new one of the same name", async 
   await crash(["a", asked], ["b", asked]);
   await oneDeath("a", "b");
   for (const id of ["a", "b"]) await holdfast.sessions.erase(id);
+  expect(await rows(), "the record of its workers names the session and goes with it").toEqual({});
   const made = await holdfast.session("a", { ttlMs: null });
   await asked(made);
   await made.close();
   const next = supervise({ start: ENDS });
   await next.looks();
   expect(next.started()).toEqual([]);
-  expect(await rows()).toEqual({ "session a": "idle", "session b": "idle" });
+  expect(await rows()).toEqual({});
   await crash(["a", nothing]);
   await poll(next.started).toEqual(["a"]);
   await next.stop();

@@ -82,7 +82,7 @@ test.each(["prune", "erase"])("a parent's conversation is deleted with its last 
   await sessions.fork("s", "f");
   await sessions.fork("f", "g");
   for (const hidden of ["session/s", "session/f"])
-    expect(await journal.remove(hidden, { companions: ["openai-agents"] })).toBe("hidden");
+    expect(await journal.remove(hidden, { companions: (id) => [`openai-agents/${id}`] })).toBe("hidden");
   expect(await stateOf("s")).toBe("live");
   await (how === "prune" ? sessions.prune({ keep: 0 }) : sessions.erase("g"));
   expect(await stateOf("s")).toBe("gone");
@@ -93,7 +93,7 @@ test("erasing a session erases the conversations of its forks, also if only they
   const { sessions, journal } = shop.holdfast;
   await sessions.fork("s", "f");
   await new HoldfastSession(shop.holdfast, "f").addItems([{ role: "user", content: "mine" }]);
-  expect(await journal.remove("session/s", { companions: ["openai-agents"] })).toBe("hidden");
+  expect(await journal.remove("session/s", { companions: (id) => [`openai-agents/${id}`] })).toBe("hidden");
   await sessions.erase("s");
   expect([await stateOf("s"), await stateOf("f")]).toEqual(["gone", "gone"]);
 });
