@@ -14,7 +14,7 @@ const COLD_START = [
   group("base", 2, [
     "model/(errors|digest|names|options|stream/cursor)",
     "hooks/(?!briefing|preview|ingest|background)[^/]*",
-    "operations/(project-files|store-place)",
+    "operations/(agent-edits|project-files|store-place)",
     "project-place",
     "project-trust",
     "wiring/sample-input",

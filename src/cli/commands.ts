@@ -30,15 +30,10 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["Goals and tasks", ["goal", "phase", "plan", "task", "block", "blockers"]],
   [
     "What a goal remembers",
-    ["decide", "decisions", "fact", "facts", "forget", "built", "remember"].concat([
-      "ask",
-      "answer",
-      "questions",
-      "error",
-      "events",
-      "retract",
-      "review",
-    ]),
+    [
+      ...["decide", "decisions", "fact", "facts", "forget", "built", "remember"],
+      ...["ask", "answer", "questions", "error", "events", "retract", "review"],
+    ],
   ],
   ["Sessions and calls", ["session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"]],
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],

@@ -56,7 +56,7 @@ async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void>
     await ingestSpools({ choose, open, none }, folder, Date.now(), warn);
     if (place.isNamed) return;
     for (const { goal, root, seq } of opened.values())
-      if (goal.seq > seq) await syncPlanningFolder(goal, root);
+      if (goal.seq > seq) await syncPlanningFolder(goal, root, { home: place.home });
   } finally {
     await store.close();
   }

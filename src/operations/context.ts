@@ -168,8 +168,9 @@ export class Context {
     if (failure !== null) throw failure;
     try {
       const goal = await openGoal(holdfast.journal, name, { by: this.by, root: this.place.root });
-      const options = { first: "if edited", eventFiles: this.merge?.names ?? null } as const;
-      if (this.followsFolder()) await syncPlanningFolder(goal, this.place.root, options);
+      const { root, home } = this.place;
+      const options = { first: "if edited", eventFiles: this.merge?.names ?? null, home } as const;
+      if (this.followsFolder()) await syncPlanningFolder(goal, root, options);
       return goal;
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;
@@ -186,7 +187,8 @@ export class Context {
 
   async syncFolder(goal: Goal): Promise<void> {
     const onOtherGoal = (other: string): void => goalCore(goal).journal.warn(showsAnother(goal.id, other));
-    if (this.followsFolder()) await syncPlanningFolder(goal, this.place.root, { onOtherGoal });
+    const { root, home } = this.place;
+    if (this.followsFolder()) await syncPlanningFolder(goal, root, { onOtherGoal, home });
   }
 
   private followsFolder(): boolean {

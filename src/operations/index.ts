@@ -1,6 +1,7 @@
 /** Operations: everything that people and agents can do, the same on every surface. */
 
 export { didYouMean } from "../model/options.ts";
+export { noteAgentEdit } from "./agent-edits.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export { readSeal, sealNotice, sealWarning } from "./moved-store.ts";

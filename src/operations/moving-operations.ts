@@ -9,6 +9,7 @@ import { mergeNoteText, recentMergeNotes } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
+import { agentEditsIn } from "./agent-edits.ts";
 import { goal } from "./goal-operations.ts";
 import {
   absoluteAddress,
@@ -203,7 +204,8 @@ export const movingOperations = [
         if (path !== undefined) await mergeEventFolder((await context.current()).journal, path);
         const handle = await context.readGoal(input.goal);
         const reports: SyncReport[] = [];
-        const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
+        const onEdit = (report: SyncReport): unknown => reports.push(report);
+        const options = { auto: false, onEdit, agentEdit: await agentEditsIn(context.place.home) };
         const show = path === undefined ? showInFolder : projectGoal;
         const target = path === undefined ? {} : { folder: resolve(path) };
         const rethrow = (error: unknown): never => {

@@ -20,6 +20,7 @@ import { join } from "node:path";
 import { type Goal, goalCore, openGoal } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { GoalFolder, ProjectOptions } from "../projections/index.ts";
+import { agentEditsIn } from "./agent-edits.ts";
 import { PLANNING } from "./store-place.ts";
 import { oneLineError } from "./unmerged-changes.ts";
 
@@ -27,6 +28,8 @@ interface SyncOptions {
   /** `if edited`: before the next write, only if a person or git wrote in the folder. */
   readonly first?: "now" | "if edited";
   readonly onOtherGoal?: (other: string) => void;
+  /** The folder of the store, which has the record of what agents edited. */
+  readonly home?: string;
   /** The event files that this command has merged, so that the sync need not look for them again. */
   readonly eventFiles?: readonly string[] | null;
 }
@@ -35,7 +38,7 @@ interface SyncOptions {
 export async function syncPlanningFolder(
   goal: Goal,
   root: string,
-  { first = "now", onOtherGoal = () => undefined, eventFiles = null }: SyncOptions = {},
+  { first = "now", onOtherGoal = () => undefined, eventFiles = null, home }: SyncOptions = {},
 ): Promise<void> {
   const folder = join(root, PLANNING);
   if (!existsSync(folder)) return;
@@ -43,15 +46,14 @@ export async function syncPlanningFolder(
   try {
     const { editNotes, followGoal, keepEvents, projectGoal } = await import("../projections/index.ts");
     const onEdit: ProjectOptions["onEdit"] = (report) => editNotes(report).forEach(warn);
+    const editing = { folder, onEdit, ...(home !== undefined && { agentEdit: await agentEditsIn(home) }) };
     const onFailure = (error: unknown): void => warn(folderOutdated(error));
     const showing =
-      first === "now"
-        ? projectGoal(goal, { folder, onEdit })
-        : followGoal(goal, { folder, onEdit, onFailure, eventFiles });
+      first === "now" ? projectGoal(goal, editing) : followGoal(goal, { ...editing, onFailure, eventFiles });
     const other = await otherGoalShown(showing);
     if (other === null) return;
     const isDone = (it: Goal) => it.survey().isDone;
-    if (!goal.survey().isDone && (await switchFolder(goal, other, { folder, onEdit }, isDone))) return;
+    if (!goal.survey().isDone && (await switchFolder(goal, other, editing, isDone))) return;
     await keepEvents(goal, folder);
     onOtherGoal(other);
   } catch (error) {

@@ -55,7 +55,7 @@ import {
   makeEventFile,
   readEventFile,
 } from "./event-file-format.ts";
-import { type SourceOf, sourcesOf } from "./git.ts";
+import { type SourceOf, sourcesOf } from "./git-authors.ts";
 import { eventFileRefused } from "./refusals.ts";
 
 export const EVENTS = "events";

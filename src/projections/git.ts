@@ -4,10 +4,8 @@
  * other store yet; the store of another clone may apply its own edits, too.
  */
 
-import { execFile } from "node:child_process";
 import { open, readFile, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import type { EventSource } from "../model/goal/index.ts";
 import { signatureAt, writeFileWhole } from "../state-files/index.ts";
 
 const NEAR_MS = 2_000;
@@ -103,7 +101,7 @@ async function sharedDirectory(directory: string): Promise<string> {
   }
 }
 
-async function gitDirectory(folder: string): Promise<string | null> {
+export async function gitDirectory(folder: string): Promise<string | null> {
   for (let at = resolve(folder); ; at = dirname(at)) {
     const path = join(at, ".git");
     try {
@@ -116,52 +114,6 @@ async function gitDirectory(folder: string): Promise<string | null> {
     }
     if (dirname(at) === at) return null;
   }
-}
-
-const GIT_MS = 5_000;
-const GIT_BYTES = 16 << 20;
-const AUTHOR_CHARACTERS = 128;
-/** More names than this are not passed one by one. */
-const MAX_NAMED = 200;
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
-
-/** The output of a git command that only reads; null if git is missing, fails or takes too long. */
-function readGit(folder: string, args: readonly string[]): Promise<string | null> {
-  const quiet = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"];
-  const options = { cwd: folder, timeout: GIT_MS, maxBuffer: GIT_BYTES, encoding: "utf8" } as const;
-  return new Promise((done) => {
-    execFile("git", [...quiet, ...args], options, (error, stdout) => done(error ? null : stdout));
-  });
-}
-
-const AS_SOURCE = "--format=%x01%H%x00%an";
-
-function readSource(text: string): EventSource | null {
-  const [commit = "", name = ""] = text.split("\0");
-  if (!/^[0-9a-f]{40,64}$/.test(commit)) return null;
-  const author = name.replace(INVISIBLE, " ").trim().slice(0, AUTHOR_CHARACTERS);
-  return { commit, author: author || "unknown" };
-}
-
-export type SourceOf = (uid: string) => EventSource | null;
-
-/** The commits that added files of events. `fileOf`: uid of an event → name of its file, below `below`. */
-export async function sourcesOf(
-  folder: string,
-  below: string,
-  fileOf: ReadonlyMap<string, string>,
-): Promise<SourceOf> {
-  const names = [...new Set(fileOf.values())];
-  if (names.length === 0 || (await gitDirectory(folder)) === null) return () => null;
-  const paths = names.length > MAX_NAMED ? [below] : names.map((name) => `${below}/${name}`);
-  const asked = ["--diff-filter=A", "--no-renames", "--name-only", "--relative", AS_SOURCE, "--", ...paths];
-  const sources = new Map<string, EventSource>();
-  for (const commit of (await readGit(folder, ["log", ...asked]))?.split("\x01") ?? []) {
-    const [head = "", ...files] = commit.split("\n");
-    const source = readSource(head);
-    if (source) for (const file of files) sources.set(file, source);
-  }
-  return (uid) => sources.get(`${below}/${fileOf.get(uid) ?? ""}`) ?? null;
 }
 
 /** After a merge git keeps the lines of both sides of a rendered file; the next sync renders it again. */

@@ -47,7 +47,13 @@ import {
 import { EVENTS, EventFiles, type EventLook, type RefusedFile } from "./event-files.ts";
 import { FolderScan, type Look } from "./folder-scan.ts";
 import { writeGitAttributes, writtenByGit } from "./git.ts";
-import { applyForeignEdits, type EditReport, type ForeignFile, removeBackup } from "./human-edit.ts";
+import {
+  type AgentEdit,
+  applyForeignEdits,
+  type EditReport,
+  type ForeignFile,
+  removeBackup,
+} from "./human-edit.ts";
 import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
 import { type RenderedFile, Renderer, refuseBadRows, renderedPaths, STATE_PAGE } from "./render.ts";
 import { readSeal } from "./seal.ts";
@@ -85,6 +91,7 @@ interface WriterOptions {
   readonly human: Actor;
   readonly waitMs: number;
   readonly pulled?: "review" | "trust" | undefined;
+  readonly agentEdit?: AgentEdit | undefined;
   /** The goal that the folder may stop showing. */
   readonly instead?: string | undefined;
 }
@@ -202,6 +209,7 @@ export class FolderWriter {
     for (const file of files.filter(({ path }) => touched.includes(path))) {
       const look = await this.scan.at(file, this.goal.revision);
       if (look.is !== "foreign" || look.hasConflict) continue;
+      if (look.text !== null && this.options.agentEdit?.(file.path, look.text)) continue;
       foreign.push({ path: file.path, modifiedMs: look.modifiedMs });
     }
     const byGit = await writtenByGit(this.folder, foreign);
@@ -228,7 +236,8 @@ export class FolderWriter {
       const looked: Looked[] = [];
       for (const file of rendering.files)
         looked.push({ file, look: await this.scan.at(file, seq, isFresh && round === 0) });
-      const context = { goal: this.goal, folder: this.folder, by: this.options.human };
+      const { human: by, agentEdit } = this.options;
+      const context = { goal: this.goal, folder: this.folder, by, agentEdit };
       const reports = await applyForeignEdits(context, looked.filter(isForeign));
       // A second round may find the same edit again.
       edits.push(...reports.filter((each) => !edits.some((known) => sameJson(known, each))));

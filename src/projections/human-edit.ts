@@ -22,20 +22,38 @@
  * | git, JSON or a record file | rendered again, and backed up |
  * | git, STATE.md | applied cautiously, see `cautious` |
  * | a program that did not start from this goal | rendered again, and backed up |
+ *
+ * An edit is the act of its author, as far as this clone can tell (`editorOf`):
+ *
+ * | evidence | author | role |
+ * |---|---|---|
+ * | a commit that was not made in this repository | its author | worker, without acts of authority |
+ * | a hook saw an agent write the file | the agent's session | worker |
+ * | neither | the user | human |
+ *
+ * Changes that the role may not make are left, and the file is backed up.
  */
 
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DraftBatch, type Goal, goalCore, loadGoal } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
-import { isHoldfastError } from "../model/errors.ts";
-import { type Actor, type GoalState, seqOfRevision } from "../model/goal/index.ts";
-import { sameJson } from "../model/json.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import {
+  type Actor,
+  checkEventRole,
+  type GoalState,
+  isActOfAuthority,
+  seqOfRevision,
+} from "../model/goal/index.ts";
+import { type Json, sameJson } from "../model/json.ts";
+import { quoteText } from "../model/names.ts";
 import { syncFolder, UnreadableText } from "../state-files/index.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
 import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 import type { Foreign } from "./folder-scan.ts";
 import { type Brought, writtenByGit } from "./git.ts";
+import { type EditSource, EditSources } from "./git-authors.ts";
 import { agentStateChanges, taskBoardChanges } from "./json-edits.ts";
 import { recordChanges } from "./record-edits.ts";
 import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } from "./render.ts";
@@ -44,8 +62,11 @@ import { pageChanges, shownChanges, textsInLog, unrenderedLines } from "./state-
 
 export interface EditReport {
   readonly file: string;
-  /** `human`: applied. `git`: applied as far as safe. `stranger`: backed up. `conflict`: rendered again. */
-  readonly from: "human" | "git" | "stranger" | "conflict";
+  /**
+   * `human`: applied. `agent`, `commit`: applied as far as their role allows. `git`: applied as far as safe.
+   * `stranger`: backed up. `conflict`: rendered again.
+   */
+  readonly from: "human" | "agent" | "commit" | "git" | "stranger" | "conflict";
   readonly taken: readonly string[];
   /** Changed by both sides; the person's value was applied. */
   readonly conflicts: readonly string[];
@@ -58,10 +79,38 @@ const LEFT_LIMIT = 50;
 const MAX_CHANGES = 300;
 const LEFT_CHARACTERS = 300;
 
+/** The session of an agent that a hook saw write this text; null: no hook saw it. */
+export type AgentEdit = (path: string, text: string) => string | null;
+
 export interface EditContext {
   readonly goal: Goal;
   readonly folder: string;
   readonly by: Actor;
+  readonly agentEdit?: AgentEdit | undefined;
+}
+
+/** The author of an edit. `commit`: the one that brought it from elsewhere. */
+interface Editor {
+  readonly by: Actor;
+  readonly from: EditReport["from"];
+  readonly commit: string | null;
+}
+
+function editorOf(
+  { by, agentEdit }: EditContext,
+  { file, look }: ForeignFile,
+  brought: Brought | null,
+  source: EditSource,
+): Editor {
+  if (typeof source === "object") {
+    const { author, commit } = source;
+    return { by: { name: author, role: "worker" }, from: "commit", commit };
+  }
+  if (source === "unknown" && brought === "elsewhere")
+    return { by: { name: "git", role: "worker" }, from: "commit", commit: null };
+  const agent = look.text === null ? null : (agentEdit?.(file.path, look.text) ?? null);
+  if (agent !== null) return { by: { name: agent, role: "worker" }, from: "agent", commit: null };
+  return { by, from: brought === null ? "human" : "git", commit: null };
 }
 
 export interface ForeignFile {
@@ -69,7 +118,7 @@ export interface ForeignFile {
   readonly look: Foreign;
 }
 
-type ForeignEdit = EditContext & ForeignFile;
+type ForeignEdit = Omit<EditContext, "by"> & ForeignFile & { readonly editor: Editor };
 
 export async function applyForeignEdits(
   context: EditContext,
@@ -80,9 +129,13 @@ export async function applyForeignEdits(
   const times = foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs }));
   const byGit = await writtenByGit(context.folder, times);
   const reports: EditReport[] = [];
+  const sources = new EditSources(context.folder);
   for (const { file, look } of foreign) {
-    const edit = { ...context, file, look };
-    const report = await applyForeignFile(edit, byGit.get(file.path) ?? null, before);
+    const source = await sources.of(file.path);
+    const guess = byGit.get(file.path) ?? null;
+    const brought = typeof source === "object" && guess !== "bulk" ? "elsewhere" : guess;
+    const editor = editorOf(context, { file, look }, brought, source);
+    const report = await applyForeignFile({ ...context, file, look, editor }, brought, before);
     if (report) reports.push(report);
   }
   return reports;
@@ -135,7 +188,8 @@ async function rebuildConflict(edit: ForeignEdit): Promise<EditReport> {
 
 /** Null: the goal has this edit already. `brought`: git wrote it, so the time of the edit is unknown. */
 async function applyEdit(edit: ForeignEdit, brought: Brought | null): Promise<EditReport | null> {
-  const { goal, by, file, look: found } = edit;
+  const { goal, file, look: found } = edit;
+  const { by, from, commit } = edit.editor;
   const saved = contentHash(found);
   // Another hash, so that the same text saved by a person is applied in full.
   const hash = brought === null ? saved : sha256(`brought by git ${saved}`);
@@ -146,17 +200,18 @@ async function applyEdit(edit: ForeignEdit, brought: Brought | null): Promise<Ed
   }
   const beside = await backUp(edit);
   const merged = await mergeWithGoal(edit, brought);
-  const from = brought === null ? "human" : "git";
   const report = { file: file.path, from, beside, conflicts: merged.conflicts } as const;
   // Only order or spaces changed: nothing to record.
   if (merged.mine.length + merged.left.length === 0) return { ...report, taken: [], left: [] };
   const { taken, left } = await goalCore(goal).commit(by, (state) => {
-    const outcome = applyChanges(state, by, merged.mine, merged.left);
+    const outcome = applyChanges(state, edit.editor, merged.mine, merged.left);
     const data = {
       by,
       file: file.path,
       hash,
-      editedAt: brought === null ? Math.max(0, Math.floor(found.modifiedMs)) : 0,
+      // Agents hold back their writes after an edit of a person only.
+      editedAt: from === "human" ? Math.max(0, Math.floor(found.modifiedMs)) : 0,
+      ...(commit !== null && { commit }),
       left: outcome.left.slice(0, LEFT_LIMIT).map((line) => line.slice(0, LEFT_CHARACTERS)),
     };
     return { events: [...outcome.events, { type: "edit.taken", data }], result: outcome };
@@ -189,7 +244,7 @@ function contentHash({ text, signature }: Foreign): string {
 /** A change that the goal refuses goes to `left`, with the reason; the others are applied. */
 function applyChanges(
   state: GoalState,
-  by: Actor,
+  editor: Editor,
   changes: readonly Change[],
   alreadyLeft: readonly string[],
 ): { events: DraftBatch["events"]; taken: string[]; left: string[] } {
@@ -204,7 +259,10 @@ function applyChanges(
   for (const { what, act } of changes) {
     try {
       const one = new DraftBatch(all.state);
-      for (const event of act?.(all.state, by).events ?? []) one.add(event as DraftBatch["events"][number]);
+      for (const event of act?.(all.state, editor.by).events ?? []) {
+        checkAct(state, editor, event as Draft);
+        one.add(event as Draft);
+      }
       for (const event of one.events) all.add(event);
       if (one.events.length > 0) taken.push(what);
     } catch (error) {
@@ -213,6 +271,24 @@ function applyChanges(
     }
   }
   return { events: all.events, taken, left };
+}
+
+type Draft = DraftBatch["events"][number];
+
+/** A person may do everything. The name of a commit's author proves nothing, not even that of a blocker's. */
+function checkAct({ verification }: GoalState, { by, from, commit }: Editor, { type, data }: Draft): void {
+  const act = { type, data: data as unknown as Readonly<Record<string, Json>> };
+  if (from === "commit" && isActOfAuthority(act)) {
+    const source = commit === null ? "git" : `commit ${commit.slice(0, 10)} by ${quoteText(by.name)}`;
+    throw new HoldfastError(
+      "ROLE_REFUSED",
+      `${source} brought it, and only a person of this clone may do it`,
+      {
+        hint: "Check it, then do it by a command.",
+      },
+    );
+  }
+  checkEventRole(by, act, verification);
 }
 
 type Kind = "page" | "agentState" | "taskBoard" | RecordKind;

@@ -17,5 +17,5 @@ export {
   type Resumption,
   resumeGoal,
 } from "./resume-goal.ts";
-export { hasTwoSeals, readSeal } from "./seal.ts";
+export { editKeys, hasTwoSeals, readSeal } from "./seal.ts";
 export { describeStrays } from "./stray-records.ts";

@@ -29,6 +29,8 @@ export interface ProjectOptions {
    * with `goal.confirm`. `"trust"`: they count at once, for a repository in which every pusher is trusted.
    */
   readonly pulled?: "review" | "trust";
+  /** The session of the agent that wrote a file, from a record of its hooks. Null: a person wrote it. */
+  readonly agentEdit?: (path: string, text: string) => string | null;
   /** The goal that the folder shows now and that this one replaces there. Sync it before. */
   readonly instead?: string;
   /** Called after every sync that found edits. Default: a warning about edits that could not be applied. */
@@ -194,8 +196,8 @@ export async function followGoal(goal: Goal, options: FollowOptions): Promise<Go
 function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> {
   const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
   const human: Actor = { name: options.human ?? userName(), role: "human" };
-  const { waitMs = WAIT_MS, instead, pulled } = options;
-  return FolderWriter.open(goal, path, { human, waitMs, instead, pulled });
+  const { waitMs = WAIT_MS, instead, pulled, agentEdit } = options;
+  return FolderWriter.open(goal, path, { human, waitMs, instead, pulled, agentEdit });
 }
 
 /** For a goal that the folder does not show: writes its events there, now and after every write. */

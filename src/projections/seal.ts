@@ -114,3 +114,9 @@ export function normalText(raw: string): string {
   const text = raw.startsWith("\uFEFF") ? raw.slice(1) : raw;
   return text.includes("\r\n") ? text.replaceAll("\r\n", "\n") : text;
 }
+
+/** The identity of an edited text: its content, and the seal of the rendering that it began with. */
+export function editKeys(raw: string): string[] {
+  const { digest } = readSeal(raw);
+  return [`text ${sha256(normalText(raw))}`, ...(digest === null ? [] : [`seal ${digest}`])];
+}

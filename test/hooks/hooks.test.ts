@@ -439,3 +439,19 @@ test("a stale goal stays stale through a hook, and every surface says so until s
   const resumed = await run("resume", "--force", "--json");
   expect(JSON.parse(resumed.out).data).toMatchObject({ begun: true, stale: true });
 });
+
+test("an edit of STATE.md that a hook saw an agent make is the agent's, not a person's", LONG, async () => {
+  await runInside(project, ["init", "--agent", "none"]);
+  await runInside(project, ["goal", "new", "checkout", "Ship the checkout"]);
+  await runInside(project, ["block", "add", "security review pending", "--everything"]);
+  const page = join(project, ".planning/STATE.md");
+  const lines = readFileSync(page, "utf8").split("\n");
+  writeFileSync(page, lines.filter((each) => !/^- .*B-001/.test(each)).join("\n"));
+  const tool_input = { file_path: page };
+  const ran = await hook("claude", "touched", { session_id: "7f2a91bc", tool_name: "Edit", tool_input });
+  expect(ran).toEqual({ code: 0, out: "", err: "" });
+  await runInside(project, ["rebuild"]);
+  const { state } = await asItIs((goal) => goal);
+  expect(state.blockers.get("B-001")?.status).toBe("active");
+  expect(state.edits.get("STATE.md")?.by).toEqual({ name: "claude-7f2a91bc", role: "worker" });
+});

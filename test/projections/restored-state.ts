@@ -238,6 +238,8 @@ export function comparable(state: GoalState): Row {
   };
   const {
     origins: _origins,
+    sources: _sources,
+    waiting: _waiting,
     known: _known,
     names: _names,
     clock: _clock,
@@ -259,6 +261,7 @@ export function comparable(state: GoalState): Row {
     ...bare(each as unknown as Row),
     claim: untold(each.claim),
     previous: untold(each.previous),
+    verdict: untold(each.verdict),
     submission: each.submission && {
       ...(untold(each.submission) as Row),
       evidence: {

@@ -102,7 +102,8 @@ export class Clone {
       stale: "use",
       ...made,
     });
-    this.folder = await projectGoal(this.goal, { auto: false, human: "ann", onEdit: () => undefined });
+    const shared = { auto: false, human: "ann", pulled: "trust", onEdit: () => undefined } as const;
+    this.folder = await projectGoal(this.goal, shared);
   }
 
   async commit(): Promise<void> {
@@ -145,6 +146,7 @@ export class Clone {
   agreed(): string {
     const {
       origins: _origins,
+      sources: _sources,
       merges: _merges,
       known,
       ...rest

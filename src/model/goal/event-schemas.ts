@@ -46,6 +46,8 @@ const goalId = z.string().refine(isId, "must be the id of a goal");
 const sessionName = z.string().min(1).max(128);
 const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 
+const commitHash = z.string().regex(/^[0-9a-f]{7,64}$/, "must be the hash of a commit");
+
 const pathHint = "must be a path below the root, with / between names and without . or ..";
 const relativePath = z.string().refine(isRelativePath, pathHint);
 const eventUid = z.string().regex(/^[0-9a-f]{40}$/, "must be the id of an event");
@@ -145,8 +147,7 @@ const recordedFile = () =>
       path: ["hash"],
     });
 
-const mergedSource = () =>
-  z.strictObject({ commit: z.string().regex(/^[0-9a-f]{7,64}$/), author: line, events: z.array(whole) });
+const mergedSource = () => z.strictObject({ commit: commitHash, author: line, events: z.array(whole) });
 
 export const entrySchema: z.ZodType<Entry> = z.lazy(() =>
   z.strictObject({
@@ -228,8 +229,12 @@ export const eventSchemas = {
   "question.answered": stamped(() => ({ question: questionId, answer: text })),
   "next.set": stamped(() => ({ text: optionalText, task: taskId.nullable() })),
   "error.recorded": stamped(() => ({ message: text, task: taskId.nullable() })),
-  /** `left`: parts of the edit that no event can express; the edited file was kept beside. */
+  /**
+   * `left`: parts of the edit that no event can express; the edited file was kept beside. `commit`: the one
+   * that brought it from another clone.
+   */
   "edit.taken": stamped(() => ({
+    commit: commitHash.optional(),
     file: relativePath,
     hash: contentHash,
     editedAt: time,

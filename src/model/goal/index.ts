@@ -71,7 +71,14 @@ export {
   UNSEEN_HASH,
 } from "./notes.ts";
 export type { EventSource, WaitingAct } from "./origin.ts";
-export { needsConfirmation, originOf, originOfItem, waitingActs, waitingText } from "./origin.ts";
+export {
+  isActOfAuthority,
+  needsConfirmation,
+  originOf,
+  originOfItem,
+  waitingActs,
+  waitingText,
+} from "./origin.ts";
 export type { NextTasks, Position, Progress, RunState } from "./position.ts";
 export {
   BAR_CELLS,
@@ -94,6 +101,7 @@ export {
 } from "./record-table.ts";
 export type { Actor, GoalOperation, GoalRole, Verification } from "./roles.ts";
 export {
+  checkEventRole,
   checkResolving,
   checkRole,
   MAY,

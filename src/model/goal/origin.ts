@@ -50,12 +50,15 @@ const BY_A_PERSON: ReadonlySet<string> = new Set([
  * their acts count. Two things wait whatever the role: another beginning of the goal, and who verifies work.
  */
 export function needsConfirmation({ type, data }: Pick<Entry, "type" | "data">): boolean {
-  const { change, supersedes = null } = data;
   if (type === "goal.created") return true;
-  if (type === "goal.described" && Object.hasOwn(change as object, "verification")) return true;
+  if (type === "goal.described" && Object.hasOwn(data["change"] as object, "verification")) return true;
   const { role } = data["by"] as unknown as Actor;
-  if (role !== "human") return false;
-  return BY_A_PERSON.has(type) || (type === "decision.made" && supersedes !== null);
+  return role === "human" && isActOfAuthority({ type, data });
+}
+
+/** True for an act that counts only if it is known who did it. */
+export function isActOfAuthority({ type, data }: Pick<Entry, "type" | "data">): boolean {
+  return BY_A_PERSON.has(type) || (type === "decision.made" && (data["supersedes"] ?? null) !== null);
 }
 
 const TEXT_CHARACTERS = 120;

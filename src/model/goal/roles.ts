@@ -96,6 +96,53 @@ export function checkRole(by: Actor, operation: GoalOperation, verification: Ver
   if (!mayDo(by.role, operation, verification)) throw refuseRole(by, operation);
 }
 
+/** The operation behind each event that an edit of a rendered file can become. */
+const OPERATION_OF: Readonly<Record<string, GoalOperation>> = {
+  "goal.described": "describe",
+  "phase.added": "addPhase",
+  "plan.added": "addPlan",
+  "phase.entered": "move",
+  "phase.completed": "completePhase",
+  "task.added": "addTask",
+  "task.edited": "editTask",
+  "task.aliased": "aliasTask",
+  "task.claimed": "claim",
+  "task.progressed": "progress",
+  "task.submitted": "submit",
+  "task.accepted": "verify",
+  "task.rejected": "verify",
+  "task.failed": "fail",
+  "task.released": "release",
+  "task.reset": "reset",
+  "task.retried": "retry",
+  "task.dropped": "drop",
+  "task.reopened": "reopen",
+  "decision.made": "decide",
+  "blocker.reported": "block",
+  "blocker.identified": "block",
+  "blocker.bypassed": "bypass",
+  "blocker.resolved": "resolve",
+  "fact.set": "fact",
+  "fact.forgotten": "forget",
+  "files.recorded": "recordFiles",
+  "implementation.noted": "implementation",
+  "question.asked": "ask",
+  "question.answered": "answer",
+  "next.set": "setNext",
+};
+
+interface Drafted {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** `checkRole` for an event that no operation made. An event without a row is for people. */
+export function checkEventRole(by: Actor, { type, data }: Drafted, verification: Verification): void {
+  const supersedes = type === "decision.made" && (data["supersedes"] ?? null) !== null;
+  const operation = supersedes ? "supersede" : OPERATION_OF[type];
+  if (by.role !== "human") checkRole(by, operation ?? "retract", verification);
+}
+
 /** Planners may resolve any blocker, other agents only those that they reported themselves. */
 export function checkResolving(by: Actor, blocker: { readonly id: string; readonly by: Actor }): void {
   const isPlanner = by.role === "human" || (PLANNERS as readonly GoalRole[]).includes(by.role);

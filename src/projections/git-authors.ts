@@ -1,0 +1,151 @@
+/**
+ * Asks git who brought an event file or an edit. That starts processes, so it is done only if there is
+ * something new to merge or to apply.
+ *
+ * The author of a commit is what its writer typed. So a name is never evidence that a commit is by this user.
+ * The evidence is the reflog, which only this repository writes: `commit: …` for a commit that was made here.
+ */
+
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { EventSource } from "../model/goal/index.ts";
+import { gitDirectory } from "./git.ts";
+import { readSeal } from "./seal.ts";
+
+const GIT_MS = 5_000;
+const GIT_BYTES = 16 << 20;
+const AUTHOR_CHARACTERS = 128;
+/** More names than this are not passed one by one. */
+const MAX_NAMED = 200;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
+
+/** The output of a git command that only reads; null if git is missing, fails or takes too long. */
+function readGit(folder: string, args: readonly string[]): Promise<string | null> {
+  const quiet = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"];
+  const options = { cwd: folder, timeout: GIT_MS, maxBuffer: GIT_BYTES, encoding: "utf8" } as const;
+  return new Promise((done) => {
+    execFile("git", [...quiet, ...args], options, (error, stdout) => done(error ? null : stdout));
+  });
+}
+
+const AS_SOURCE = "--format=%x01%H%x00%an";
+
+function readSource(text: string): EventSource | null {
+  const [commit = "", name = ""] = text.split("\0");
+  if (!/^[0-9a-f]{40,64}$/.test(commit)) return null;
+  const author = name.replace(INVISIBLE, " ").trim().slice(0, AUTHOR_CHARACTERS);
+  return { commit, author: author || "unknown" };
+}
+
+export type SourceOf = (uid: string) => EventSource | null;
+
+/** The commits that added files of events. `fileOf`: uid of an event → name of its file, below `below`. */
+export async function sourcesOf(
+  folder: string,
+  below: string,
+  fileOf: ReadonlyMap<string, string>,
+): Promise<SourceOf> {
+  const names = [...new Set(fileOf.values())];
+  if (names.length === 0 || (await gitDirectory(folder)) === null) return () => null;
+  const paths = names.length > MAX_NAMED ? [below] : names.map((name) => `${below}/${name}`);
+  const asked = ["--diff-filter=A", "--no-renames", "--name-only", "--relative", AS_SOURCE, "--", ...paths];
+  const sources = new Map<string, EventSource>();
+  for (const commit of (await readGit(folder, ["log", ...asked]))?.split("\x01") ?? []) {
+    const [head = "", ...files] = commit.split("\n");
+    const source = readSource(head);
+    if (source) for (const file of files) sources.set(file, source);
+  }
+  return (uid) => sources.get(`${below}/${fileOf.get(uid) ?? ""}`) ?? null;
+}
+
+/** `here`: a person or agent of this clone wrote it. `unknown`: git does not answer. */
+export type EditSource = EventSource | "here" | "unknown";
+
+const MADE_HERE = /^commit(?: \((?:initial|amend)\))?: /;
+const REFLOG_LINES = 20_000;
+const COMMITS_READ = 20;
+
+/** A ref or folder that exists while git has stopped in the middle of bringing commits. */
+const UNDER_WAY = [
+  ["MERGE_HEAD", "MERGE_HEAD"],
+  ["CHERRY_PICK_HEAD", "CHERRY_PICK_HEAD"],
+  ["REVERT_HEAD", "REVERT_HEAD"],
+  ["rebase-merge", "REBASE_HEAD"],
+  ["rebase-apply", "REBASE_HEAD"],
+] as const;
+
+/** Finds who brought edits of rendered files, in one repository. */
+export class EditSources {
+  private readonly folder: string;
+  private made: Promise<ReadonlySet<string> | null> | null = null;
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /**
+   * The commit of another clone that an edited file contains. The commits that touched it are read from the
+   * latest one back to the last intact rendering: an edit may lie below a commit of this clone.
+   */
+  async of(path: string): Promise<EditSource> {
+    const directory = await gitDirectory(this.folder);
+    if (directory === null) return "here";
+    const stopped = UNDER_WAY.find(([name]) => existsSync(join(directory, name)));
+    if (stopped) return (await this.commits("-1", stopped[1]))?.[0] ?? "unknown";
+    // A repository without a commit has brought nothing.
+    if (!existsSync(join(directory, "logs", "HEAD"))) return "here";
+    const commits = await this.commits("-n", String(COMMITS_READ), "HEAD", "--", path);
+    if (commits === null) return "unknown";
+    if (commits.length === 0 || (await this.isIntactAt("HEAD", path))) return "here";
+    for (const commit of commits) {
+      const foreign = await this.foreignPart(commit, path);
+      if (foreign) return foreign;
+      if (await this.isIntactAt(`${commit.commit}^`, path)) return "here";
+    }
+    return commits.length < COMMITS_READ ? "here" : (commits.at(-1) ?? "unknown");
+  }
+
+  /** A merge that was made here may bring commits that were not. */
+  private async foreignPart(commit: Commit, path: string): Promise<EventSource | null> {
+    const made = (await this.madeHere()) ?? new Set();
+    const isForeign = (each: EventSource): boolean => !made.has(each.commit);
+    if (!commit.isMerge) return isForeign(commit) ? commit : null;
+    const range = `${commit.commit}^1..${commit.commit}`;
+    return (await this.commits("--no-merges", range, "--", path))?.find(isForeign) ?? null;
+  }
+
+  private madeHere(): Promise<ReadonlySet<string> | null> {
+    this.made ??= (async () => {
+      const asked = ["-g", "--all", "-n", String(REFLOG_LINES), "--format=%H%x00%gs"];
+      const lines = (await readGit(this.folder, ["log", ...asked]))?.split("\n") ?? null;
+      const commits = lines?.map((line) => line.split("\0", 2));
+      return commits
+        ? new Set(commits.flatMap(([to = "", act = ""]) => (MADE_HERE.test(act) ? [to] : [])))
+        : null;
+    })();
+    return this.made;
+  }
+
+  private async commits(...asked: readonly string[]): Promise<Commit[] | null> {
+    const format = `${AS_SOURCE}%x00%P`;
+    const text = await readGit(this.folder, ["log", format, ...asked]);
+    return (
+      text?.split("\x01").flatMap((each) => {
+        const source = readSource(each.trim());
+        const [, , parents = ""] = each.trim().split("\0");
+        return source ? [{ ...source, isMerge: parents.includes(" ") }] : [];
+      }) ?? null
+    );
+  }
+
+  /** True also if that commit has no such file. */
+  private async isIntactAt(commit: string, path: string): Promise<boolean> {
+    const text = await readGit(this.folder, ["show", `${commit}:./${path}`]);
+    return text === null || readSeal(text).isIntact;
+  }
+}
+
+interface Commit extends EventSource {
+  readonly isMerge: boolean;
+}
