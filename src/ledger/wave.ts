@@ -284,7 +284,8 @@ export async function settleElsewhere(
   }
   if (holder?.status === "failed") return "retry";
   const { callId, tool } = call;
-  const gone = `session ${session}, since removed, did this already. Its result is no longer on record.`;
+  // It does not name that session: the id of an erased one must not get into another log.
+  const gone = "a session that was removed did this already. Its result is no longer on record.";
   const draft = holder
     ? draftRepeated(call, session, holder, holder.result ? { result: holder.result } : {})
     : draftRefused({ ...call, tool: tool.name, by: "tool", error: `Not run: ${gone}` });
