@@ -1,6 +1,7 @@
 /** Durable state for AI agents. `open()` is where everything begins. */
 
 export { type HoldfastConfig, loadConfig } from "./config/index.ts";
+export { type AesGcmOptions, aesGcm, type Encryption } from "./encryption/index.ts";
 export { FAILPOINTS, type Failpoint, failpoint } from "./failpoint.ts";
 export type {
   Briefing,

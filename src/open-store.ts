@@ -5,6 +5,7 @@
 
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
+import type { Encryption } from "./encryption/index.ts";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { OWN_FOLDER, projectPlace } from "./project-place.ts";
 import { refuseUntrusted } from "./project-trust.ts";
@@ -21,9 +22,17 @@ export interface OpenStoreOptions {
   readonly busyMs?: number;
   /** Opens a store although it is older than it was. Without it such a store can only be read. */
   readonly despiteRewind?: boolean;
+  /** For callers that read titles, names or payloads. */
+  readonly encryption?: Encryption | undefined;
 }
 
 export async function openStore(address: string | undefined, options: OpenStoreOptions = {}): Promise<Store> {
+  const { encryption, ...rest } = options;
+  const store = await openPlain(address, rest);
+  return encryption?.protect(store) ?? store;
+}
+
+async function openPlain(address: string | undefined, options: OpenStoreOptions): Promise<Store> {
   if (address !== undefined && (typeof address !== "string" || address.trim() === "")) {
     throw new HoldfastError("INPUT_INVALID", "the address of a store is empty or not a string", {
       hint: 'Call open() or open("./state.db"); options come second: open(undefined, { readOnly: true }).',

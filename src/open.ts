@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { join, resolve, sep } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
 import type { HoldfastConfig } from "./config/index.ts";
+import type { Encryption } from "./encryption/index.ts";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import type { MoveOptions, MoveReport, PayloadCodec } from "./journal/index.ts";
 import * as moving from "./journal/index.ts";
@@ -40,8 +41,13 @@ export interface OpenOptions {
    */
   readonly leaseMs?: number;
   /**
-   * Encryption or redaction of events and snapshots. The first codec writes, all of them read. Titles, labels
-   * and the bytes of artifacts stay readable. Example: `codecs: [newKey, oldKey]` rotates a key.
+   * Encrypts the whole store. Example: `encryption: aesGcm({ keys: { a: process.env.HOLDFAST_KEY } })`. Docs:
+   * `docs/security.md`.
+   */
+  readonly encryption?: Encryption;
+  /**
+   * Redaction of events and snapshots, before any encryption. The first codec writes, all of them read.
+   * Titles, labels and the bytes of artifacts bypass it. Example: `codecs: [withoutCardNumbers]`.
    */
   readonly codecs?: readonly PayloadCodec[];
   /**
@@ -67,6 +73,7 @@ const OPEN_OPTIONS = {
   namespace: "text",
   leaseMs: "duration",
   codecs: "list",
+  encryption: "object",
   store: "object",
   readOnly: "flag",
   now: "function",
@@ -100,12 +107,15 @@ export async function open(address?: string | HoldfastConfig, options: OpenOptio
   const store = options.store ?? (await openStore(chosen, { readOnly }));
   const namespace = options.namespace ?? (HOLDFAST_NAMESPACE || config.namespace);
   const codecs = options.codecs ?? config.codecs;
+  const encryption = options.encryption ?? config.encryption;
+  const usable = readOnly ? new ReadOnlyStore(store) : store;
   const isNamed = typeof address === "string" || options.store !== undefined || Boolean(HOLDFAST_STORE);
   const journal = new Journal({
     ...options,
     ...(namespace !== undefined && { namespace }),
     ...(codecs !== undefined && { codecs }),
-    store: readOnly ? new ReadOnlyStore(store) : store,
+    // Outermost: nothing below it sees a plain title.
+    store: encryption?.protect(usable) ?? usable,
   });
   if (readOnly && store.rewind) journal.warn(rewoundStore(store.address, store.rewind));
   return new Holdfast(journal, isNamed);

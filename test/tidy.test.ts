@@ -14,7 +14,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["model", "failpoint.ts", "process-facts.ts", "project-place.ts"],
   ["store.ts", "project-trust.ts"],
   ["stores", "journal"],
-  ["ledger"],
+  ["ledger", "encryption"],
   ["session", "goal", "state-files"],
   ["projections", "supervisor", "wiring"],
   ["open-store.ts", "config"],

@@ -5,7 +5,7 @@
 
 import { isHoldfastError } from "../model/errors.ts";
 import { openStore } from "../open-store.ts";
-import type { GoalStatus, Need, Status } from "../operations/index.ts";
+import type { GoalStatus, Need, Status, StorePlace } from "../operations/index.ts";
 import {
   isRemote,
   locateStore,
@@ -145,7 +145,7 @@ export async function showStatus({ json, store, namespace, goal }: StatusCommand
   const place = await locateStore({ store, namespace }, process.cwd());
   const warn = (error: unknown): void => reportWarning(error, json);
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);
-  let opened = await openReadOnly(place.address ?? place.home);
+  let opened = await openReadOnly(place);
   let notTakenIn: readonly string[] = [];
   const events = place.isNamed ? null : await unmergedEvents(place, opened);
   if (events) notTakenIn = events.refused;
@@ -155,7 +155,7 @@ export async function showStatus({ json, store, namespace, goal }: StatusCommand
       warn(error);
       return [oneLineError(error)];
     });
-    opened = await openReadOnly(place.address ?? place.home);
+    opened = await openReadOnly(place);
   }
   if (!place.isNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
   const screen = await openScreen({ store, namespace });
@@ -172,11 +172,12 @@ export async function showStatus({ json, store, namespace, goal }: StatusCommand
 }
 
 /** A store of an older format cannot be opened read-only: it is opened for writing, which migrates it. */
-async function openReadOnly(address: string | undefined): Promise<Store> {
+async function openReadOnly({ address, home, config }: StorePlace): Promise<Store> {
+  const { encryption } = config;
   try {
-    return await openStore(address, { readOnly: true });
+    return await openStore(address ?? home, { encryption, readOnly: true });
   } catch (error) {
     if (!isHoldfastError(error, "STORE_READONLY")) throw error;
-    return openStore(address);
+    return openStore(address ?? home, { encryption });
   }
 }

@@ -282,7 +282,17 @@ export const storeCommands: readonly Command[] = [
   }),
   command("backup", "write a checked copy of the store to a new file", {
     args: [["<file>", "a new file, or a new folder for a store in files"]],
-    page: ({ from, file, bytes }) => `${file}: a checked copy of ${from} (${bytes} bytes)\n`,
+    page: ({ from, file, bytes, keyRing }) =>
+      linesOf([
+        `${file}: a checked copy of ${from} (${bytes} bytes)`,
+        ...(keyRing === null ? [] : [`! without its keys, which no copy is readable without: ${keyRing}`]),
+      ]),
+  }),
+  command("rekey", "wrap the keys of an encrypted store by its current master key", {
+    page: ({ keyRing, keys, rewrapped }) =>
+      rewrapped === 0
+        ? `${keyRing}: all ${keys} keys are wrapped by the current master key\n`
+        : `${keyRing}: ${rewrapped} of ${keys} keys are now wrapped by the current master key\n`,
   }),
   command("restore", "show what may have happened since a restored copy; accept it", {
     options: [["--accept", "use the older copy from now on"]],

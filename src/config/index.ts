@@ -16,6 +16,7 @@
 import { existsSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import type { Encryption } from "../encryption/index.ts";
 import type { PayloadCodec } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { checkId } from "../model/names.ts";
@@ -35,7 +36,7 @@ export { coveredFiles, distrust, trust } from "./trust.ts";
  * export default {
  *   store: "postgres://db.example.com/app",
  *   namespace: "acme",
- *   codecs: [encrypting],
+ *   encryption: aesGcm({ keys: { "2026": process.env.HOLDFAST_KEY } }),
  *   retention: "30d",
  * } satisfies HoldfastConfig;
  */
@@ -44,7 +45,9 @@ export interface HoldfastConfig {
   readonly store?: string;
   /** The namespace that everything acts in. Default `default`. Example: `namespace: "acme"`. */
   readonly namespace?: string;
-  /** Encryption or redaction: the first codec writes, all of them read. JSON cannot hold one. */
+  /** Encrypts the whole store: `encryption: aesGcm({ keys })`. JSON cannot hold it. */
+  readonly encryption?: Encryption;
+  /** Redaction: the first codec writes, all of them read. JSON cannot hold one. */
   readonly codecs?: readonly PayloadCodec[];
   /** `supervise` and `prune` remove sessions that ended longer ago. Example: `retention: "30d"`. */
   readonly retention?: string | number;
@@ -55,6 +58,7 @@ export interface HoldfastConfig {
 const FIELDS = {
   store: "text",
   namespace: "text",
+  encryption: "object",
   codecs: "list",
   retention: null,
   prices: "object",
@@ -141,13 +145,15 @@ async function readFile(file: string): Promise<HoldfastConfig> {
 
 function checked(value: unknown, file: string): HoldfastConfig {
   checkOptions(basename(file), value, FIELDS);
-  const { store, namespace, codecs, retention, prices } = value as HoldfastConfig;
+  const { store, namespace, encryption, codecs, retention, prices } = value as HoldfastConfig;
   if (namespace !== undefined) checkId(namespace, "namespace");
+  if (encryption !== undefined) checkEncryption(encryption);
   codecs?.forEach(checkCodec);
   if (prices !== undefined) checkPrices(prices);
   return {
     ...(store !== undefined && { store: absolute(store, file) }),
     ...(namespace !== undefined && { namespace }),
+    ...(encryption !== undefined && { encryption }),
     ...(codecs !== undefined && { codecs }),
     ...(retention !== undefined && { retention: milliseconds(retention) }),
     ...(prices !== undefined && { prices }),
@@ -165,6 +171,14 @@ function absolute(store: string, file: string): string {
 /** True for `postgres://…` and `memory:`; false for a path and a `file:` address. */
 function isAddress(store: string): boolean {
   return /^([a-z][a-z0-9+.-]+)?:/i.test(store) && !store.startsWith("file:");
+}
+
+function checkEncryption({ protect }: Partial<Encryption>): void {
+  if (typeof protect === "function") return;
+  throw invalid(
+    "encryption: not an encryption",
+    "Write: encryption: aesGcm({ keys }). It needs holdfast.config.ts or .mjs, not .json.",
+  );
 }
 
 function checkCodec(codec: unknown): void {
@@ -217,7 +231,8 @@ async function run(file: string): Promise<unknown> {
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new HoldfastError("INPUT_INVALID", `${file}: cannot be run (${why})`, {
-      hint: "Correct it. Everything that it imports must be installed.",
+      // The file may have called us wrongly, as with a key that is not set.
+      hint: isHoldfastError(cause) ? cause.hint : "Correct it. Everything that it imports must be installed.",
       cause,
       data: { file },
     });

@@ -4,7 +4,7 @@
  */
 
 import { type BriefingOptions, checkFiles, dataElement, makeBriefing } from "../goal/index.ts";
-import { loadStream, Payloads } from "../journal/index.ts";
+import { loadStream, payloadsOf } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold } from "../model/goal/index.ts";
 import { streamName } from "../model/names.ts";
@@ -122,11 +122,12 @@ async function mergePulledEvents(
 
 /** A store of an older format cannot be read before it is migrated, so it is opened for writing once. */
 async function openReadOnly({ place, busyMs }: BriefingRequest): Promise<Store> {
+  const { encryption } = place.config;
   try {
-    return await openStore(place.address, { busyMs, readOnly: true });
+    return await openStore(place.address, { busyMs, encryption, readOnly: true });
   } catch (error) {
     if (!isHoldfastError(error, "STORE_READONLY")) throw error;
-    return openStore(place.address, { busyMs });
+    return openStore(place.address, { busyMs, encryption });
   }
 }
 
@@ -138,7 +139,7 @@ async function readCurrentGoal(
   const rows = await goalRows({ store, namespace });
   const { open, current } = knownGoals(rows, chosenGoal(place));
   if (current !== null) {
-    const reader = { store, namespace, payloads: new Payloads(config.codecs ?? []) };
+    const reader = { store, namespace, payloads: payloadsOf(store, config.codecs) };
     const { state, head } = await loadStream(reader, goalFold, streamName("goal", current));
     return { state, seq: head.seq, choose: goalChoice(place, rows) };
   }

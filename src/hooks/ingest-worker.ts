@@ -37,7 +37,10 @@ export async function ingestAll(worker: IngestWorker): Promise<void> {
 
 /** Opens only store and journal: sessions and calls are not needed here. */
 async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void> {
-  const store = await openStore(place.address, { busyMs: BUSY_MS });
+  const store = await openStore(place.address, {
+    busyMs: BUSY_MS,
+    encryption: place.config.encryption,
+  });
   try {
     const journal = new Journal({ ...openOptionsOf(place), store, warn });
     const rows = await goalRows(journal);

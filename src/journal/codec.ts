@@ -3,7 +3,7 @@
 import { type ErrorCode, HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { JsonText } from "../model/json-text.ts";
 import type { Event } from "../model/stream/index.ts";
-import type { Payload, StoredWrite } from "../store.ts";
+import type { Payload, Store, StoredWrite } from "../store.ts";
 
 /** The place of a payload. Encryption binds to it, so that a row moved elsewhere does not decrypt. */
 export interface PayloadPlace {
@@ -14,9 +14,9 @@ export interface PayloadPlace {
 }
 
 /**
- * Encryption or redaction between journal and store. It sees all messages, arguments, results and plans.
- * Fields that lists and views show (titles, goals, labels, names of tools) and the bytes of artifacts bypass
- * it and stay readable.
+ * Redaction, or encryption of your own, between journal and store. It sees all messages, arguments, results
+ * and plans. Fields that lists and views show (titles, goals, labels, names of tools) and the bytes of
+ * artifacts bypass it and stay readable: to encrypt a store, use `encryption: aesGcm()`.
  *
  * `decode(encode(text))` may differ from `text`, as it does for a redaction; memory then holds what was
  * stored. Each payload names its codec, so a store may hold payloads of several. An unknown name is the error
@@ -32,6 +32,8 @@ export interface PayloadPlace {
  */
 export interface PayloadCodec {
   readonly name: string;
+  /** `decode(encode(text))` is always `text`. Example: true for encryption, absent for a redaction. */
+  readonly isExact?: boolean;
   /**
    * `text` is JSON: an array of events, or an object that is a snapshot of the whole state. If it throws for
    * a snapshot, that costs a warning and a longer load; if it throws for events, the append fails.
@@ -50,6 +52,55 @@ export interface Encoded {
   readonly events: readonly Event[];
 }
 
+/** The part of an encrypted store that the journal uses (`encryption/encrypted-store.ts`). */
+export interface StoreCipher {
+  readonly codec: PayloadCodec;
+  /** The folder of the keys. */
+  readonly ring: string;
+  /** Encrypts an artifact. Only a reader that has `secret` can decrypt it. */
+  sealArtifact(bytes: Uint8Array): { readonly bytes: Uint8Array; readonly secret: string };
+  openArtifact(bytes: Uint8Array, secret: string): Uint8Array;
+  /** A title or name; null if it cannot be decrypted. */
+  openText(place: Omit<PayloadPlace, "seq">, field: string, text: string): string | null;
+  /** Destroys the keys of a stream that is gone. False if there are none. */
+  forget(place: Omit<PayloadPlace, "seq">): boolean;
+  /** Wraps all keys by the current master key. */
+  rewrap(): { readonly keys: number; readonly rewrapped: number };
+}
+
+/** A registered symbol: a configuration file may import another copy of this package than the command. */
+export const CIPHER = Symbol.for("holdfast.cipher");
+
+export function cipherOf(store: Store): StoreCipher | undefined {
+  return (store as { readonly [CIPHER]?: StoreCipher })[CIPHER];
+}
+
+/** The payloads of a store: encrypted if the store is, after the first of `codecs` has had its turn. */
+export function payloadsOf(
+  store: Store,
+  codecs: readonly PayloadCodec[] = [],
+  prefersUtf8 = false,
+): Payloads {
+  const cipher = cipherOf(store)?.codec;
+  if (!cipher) return new Payloads(codecs, prefersUtf8);
+  // Each combination has a name of its own, so that records of every earlier setting can be read.
+  const both = codecs.map((inner) => encryptedAfter(inner, cipher));
+  return new Payloads([...both, cipher, ...codecs], false);
+}
+
+function encryptedAfter(inner: PayloadCodec, cipher: PayloadCodec): PayloadCodec {
+  return {
+    name: `${cipher.name}+${inner.name}`,
+    isExact: inner.isExact === true,
+    encode: (text, place) => {
+      const payload = inner.encode(text, place);
+      if (typeof payload === "string") return cipher.encode(payload, place);
+      throw new Error(`codec ${inner.name} makes bytes (with encryption, a codec must make text)`);
+    },
+    decode: (payload, place) => inner.decode(cipher.decode(payload, place), place),
+  };
+}
+
 /** Encodes with `codecs[0]` and decodes with any of them. Without codecs, payloads are JSON text. */
 export class Payloads {
   private readonly codecs: readonly PayloadCodec[];
@@ -61,9 +112,13 @@ export class Payloads {
     this.prefersUtf8 = prefersUtf8;
   }
 
-  /** True if readers get every text exactly as it was written, because no codec can have changed it. */
   get hasNoCodec(): boolean {
     return this.codecs.length === 0;
+  }
+
+  /** True if readers get every text exactly as it was written, because no codec can have changed it. */
+  get isExact(): boolean {
+    return this.codecs.every((codec) => codec.isExact);
   }
 
   /** `text` is the JSON of `events`. */
@@ -76,7 +131,7 @@ export class Payloads {
       return { payload, codec: null, sum: payloadSum(payload), events };
     }
     const payload = ownBytes(codec.encode(text.toString(), place));
-    const stored = JSON.parse(codec.decode(payload, place)) as Event[];
+    const stored = codec.isExact ? events : (JSON.parse(codec.decode(payload, place)) as Event[]);
     return { payload, codec: codec.name, sum: payloadSum(payload), events: stored };
   }
 
@@ -122,7 +177,9 @@ export class Payloads {
       const why = cause instanceof Error ? cause.message : String(cause);
       const what = `${place.stream} at ${place.seq}: codec ${JSON.stringify(codec.name)} failed (${why})`;
       throw new HoldfastError("CODEC_FAILED", what, {
-        hint: "Configure the codec with the key that wrote this record.",
+        hint: isHoldfastError(cause)
+          ? cause.hint
+          : "Configure the codec with the key that wrote this record.",
         cause,
         data: { ...place, codec: codec.name },
       });
@@ -137,8 +194,8 @@ export class Payloads {
       `${place.stream} at ${place.seq}: codec ${JSON.stringify(name)} is not configured`,
       {
         hint:
-          "Pass the codec that wrote it (with its key or redaction) to open() in `codecs`, " +
-          "or list it in holdfast.config.ts.",
+          "Pass what wrote it (`encryption` with its key, or the codec in `codecs`) to open(), " +
+          "or set it in holdfast.config.ts.",
         data: { ...place, codec: name },
       },
     );

@@ -1,6 +1,6 @@
 export { ChainWalk, linkIn, walkChain } from "./chain.ts";
-export type { PayloadCodec, PayloadPlace } from "./codec.ts";
-export { isUndecodable, Payloads, payloadSum, verifySum } from "./codec.ts";
+export type { PayloadCodec, PayloadPlace, StoreCipher } from "./codec.ts";
+export { CIPHER, cipherOf, isUndecodable, payloadSum, payloadsOf, verifySum } from "./codec.ts";
 export { emitSafely, type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";

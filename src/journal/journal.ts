@@ -3,12 +3,12 @@
 import { v7 as uuid } from "uuid";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { checkId, streamName } from "../model/names.ts";
+import { artifactHash, checkId, streamName } from "../model/names.ts";
 import type { Event, FoldKind, StreamKind } from "../model/stream/index.ts";
 import type { Head, ListRequest, ListRows, Page, Problem, Store, StreamRow } from "../store.ts";
 import { acceptsUtf8 } from "../store.ts";
 import { NO_LINK } from "./chain.ts";
-import { type PayloadCodec, Payloads } from "./codec.ts";
+import { cipherOf, type PayloadCodec, type Payloads, payloadsOf } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
 import { type Loaded, loadStream, readRow, readWrites, verifying } from "./reading.ts";
@@ -55,7 +55,7 @@ export class Journal implements LogContext {
     this.options = options;
     this.store = options.store;
     this.namespace = checkId(options.namespace ?? "default", "namespace");
-    this.payloads = new Payloads(options.codecs ?? [], acceptsUtf8.has(options.store));
+    this.payloads = payloadsOf(options.store, options.codecs, acceptsUtf8.has(options.store));
     this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
     this.now = options.now ?? Date.now;
     this.steady = options.steady ?? options.now ?? (() => performance.now());
@@ -157,15 +157,26 @@ export class Journal implements LogContext {
   }
 
   /**
-   * Stores bytes durably under their hash, and returns the hash. Store first, refer afterwards: the store
-   * rejects an append that names a missing artifact, so a log never refers to bytes that a crash lost.
+   * Stores bytes durably under their hash, and returns a reference to them: the hash, followed by a secret if
+   * the store is encrypted. Store first, refer afterwards: the store rejects an append that names a missing
+   * artifact, so a log never refers to bytes that a crash lost.
    */
   async putArtifact(bytes: Uint8Array): Promise<string> {
+    const sealed = cipherOf(this.store)?.sealArtifact(bytes);
+    if (sealed) return (await this.putStoredArtifact(sealed.bytes)) + sealed.secret;
     // A copy: the store writes it later, when the caller may have reused its buffer.
-    const own = new Uint8Array(bytes);
-    const hash = sha256(own);
-    await this.store.put({ of: "artifact", namespace: this.namespace, hash, bytes: own, at: this.now() });
-    this.unreferenced.add(hash, own);
+    return this.putStoredArtifact(new Uint8Array(bytes));
+  }
+
+  /**
+   * Stores bytes as another store had them, encrypted or not, and returns their hash.
+   *
+   * @internal
+   */
+  async putStoredArtifact(bytes: Uint8Array): Promise<string> {
+    const hash = sha256(bytes);
+    await this.store.put({ of: "artifact", namespace: this.namespace, hash, bytes, at: this.now() });
+    this.unreferenced.add(hash, bytes);
     return hash;
   }
 
@@ -191,8 +202,21 @@ export class Journal implements LogContext {
     for (const hash of hashes) this.unreferenced.referred(hash);
   }
 
-  /** The bytes of an artifact, verified against their hash. */
-  async getArtifact(hash: string): Promise<Uint8Array> {
+  /** The bytes of an artifact, verified against their hash. By the hash alone they come as stored. */
+  async getArtifact(reference: string): Promise<Uint8Array> {
+    const hash = artifactHash(reference);
+    const secret = reference.slice(hash.length);
+    const bytes = await this.storedArtifact(hash);
+    if (secret === "") return bytes;
+    const cipher = cipherOf(this.store);
+    if (cipher) return cipher.openArtifact(bytes, secret);
+    throw new HoldfastError("CODEC_UNKNOWN", `artifact ${hash} is encrypted`, {
+      hint: "Pass `encryption` with its key to open(), or set it in holdfast.config.ts.",
+      data: { hash },
+    });
+  }
+
+  private async storedArtifact(hash: string): Promise<Uint8Array> {
     const blob = await this.store.get({ of: "artifact", namespace: this.namespace, hash });
     if (!blob) {
       throw new HoldfastError("ARTIFACT_MISSING", `artifact ${hash} is not in ${this.store.address}`, {

@@ -17,6 +17,7 @@ import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamKind } from "../model/names.ts";
 import { checkOption } from "../model/options.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
+import { cipherOf } from "./codec.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";
 import { readRow } from "./reading.ts";
@@ -86,7 +87,27 @@ async function removeGone(
   stream: string,
   { erase, companions = NO_COMPANIONS }: RemoveOptions,
 ): Promise<"gone" | "removed"> {
-  return erase && (await eraseCompanions(context, stream, companions)) ? "removed" : "gone";
+  if (!erase) return "gone";
+  const hadCompanions = await eraseCompanions(context, stream, companions);
+  return (await eraseKeys(context, stream)) || hadCompanions ? "removed" : "gone";
+}
+
+/**
+ * In an encrypted store, keys outlive a stream that was only removed, so that a backup with it can still be
+ * read. An erase ends that.
+ */
+async function eraseKeys({ store, namespace, leases }: RemovalContext, stream: string): Promise<boolean> {
+  const cipher = cipherOf(store);
+  if (!cipher) return false;
+  // Under the lease no process creates the stream again with a key that is about to be destroyed.
+  const lease = await leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
+  if (!(lease instanceof Lease)) return false;
+  try {
+    const { state } = await readRow({ store, namespace }, stream);
+    return state === "gone" && cipher.forget({ namespace, stream });
+  } finally {
+    await lease.release();
+  }
 }
 
 async function removeHeld(

@@ -76,6 +76,14 @@ export function checkLeaseName(name: string): string {
   return name;
 }
 
+/** A reference to an artifact: its hash, and in an encrypted store a secret from which its key is derived. */
+export const ARTIFACT_REFERENCE = /^[0-9a-f]{64}([0-9a-f]{32})?$/;
+
+/** The hash in a reference, by which the store knows the artifact. */
+export function artifactHash(reference: string): string {
+  return reference.slice(0, 64);
+}
+
 const SHOWN = 60;
 
 /** A value for an error message: quoted, on one line, cut after 60 characters. */

@@ -11,6 +11,7 @@
 import { linkSync, readdirSync, renameSync, rmSync, statSync, unlinkSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
+import { cipherOf } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import { openStore } from "../open-store.ts";
@@ -136,6 +137,13 @@ function noBackup(address: string): HoldfastError {
   });
 }
 
+function notEncrypted(address: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${address}: no encryption is configured`, {
+    hint: "Set `encryption: aesGcm({ keys, current })` in holdfast.config.ts or .mjs (docs/security.md).",
+    data: { address },
+  });
+}
+
 async function* rowsOf({ moving }: Store): AsyncGenerator<MovedRow> {
   let cursor: string | null = null;
   do {
@@ -150,7 +158,8 @@ async function openCallsOf(store: Store): Promise<LostCall[]> {
   const calls: LostCall[] = [];
   for await (const row of rowsOf(store)) {
     if (row.of !== "item" || row.kind !== "call" || row.doneAt !== null) continue;
-    const { namespace, stream, id, name, status, at } = row;
+    const { namespace, stream, id, status, at } = row;
+    const name = openName(store, row);
     calls.push({ namespace, session: streamId(stream), callId: id, tool: name, status, at: iso(at) });
   }
   return calls;
@@ -162,6 +171,14 @@ function callsSince({ items }: Rewind): LostCall[] {
     .map(({ namespace, stream, id, name, status, at }) => {
       return { namespace, session: streamId(stream), callId: id, tool: name, status, at: iso(at) };
     });
+}
+
+/** Rows of a dump are as they are stored. */
+function openName(
+  store: Store,
+  { kind, id, name, ...place }: Extract<MovedRow, { of: "item" }>,
+): string | null {
+  return name === null ? null : (cipherOf(store)?.openText(place, `${kind} ${id}`, name) ?? name);
 }
 
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString());
@@ -179,11 +196,29 @@ export const backupOperations = [
   query("backup", "Write a checked copy of the whole store to a new file, while others use the store", {
     who: "person",
     input: z.strictObject({ file: text }),
-    result: z.strictObject({ from: text, file: text, bytes: z.int() }),
+    result: z.strictObject({
+      from: text,
+      file: text,
+      bytes: z.int(),
+      /** In an encrypted store: the folder of its keys, which the backup leaves out. */
+      keyRing: text.nullable(),
+    }),
     async run(context, { file: named }) {
       const { store } = (await context.holdfast()).journal;
       const file = resolve(context.cwd, named);
-      return { from: store.address, file, bytes: await backUp(store, file) };
+      const keyRing = cipherOf(store)?.ring ?? null;
+      return { from: store.address, file, bytes: await backUp(store, file), keyRing };
+    },
+  }),
+  mutation("rekey", "Wrap the keys of an encrypted store by its current master key", {
+    who: "person",
+    input: z.strictObject({}),
+    result: z.strictObject({ from: text, keyRing: text, keys: z.int(), rewrapped: z.int() }),
+    async run(context) {
+      const { store } = (await context.holdfast()).journal;
+      const cipher = cipherOf(store);
+      if (!cipher) throw notEncrypted(store.address);
+      return { from: store.address, keyRing: cipher.ring, ...cipher.rewrap() };
     },
   }),
   mutation("restore", "Show what may have happened since a restored copy of the store, and accept it", {
@@ -214,7 +249,8 @@ export const backupOperations = [
     }),
     async run(context, { accept: isAccepted = false }) {
       requireStore(context.place);
-      const store = await openStore(context.place.address, { readOnly: true });
+      const { encryption } = context.place.config;
+      const store = await openStore(context.place.address, { encryption, readOnly: true });
       try {
         const { address, rewind = null } = store;
         const found = {

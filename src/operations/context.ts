@@ -58,7 +58,7 @@ export class Context {
   /** Event files and edits that the last merge could not read, one line each. */
   notTakenIn: readonly string[] = [];
   private readonly defaultGoal: string | undefined;
-  private readonly openOptions: Pick<OpenOptions, "warn" | "namespace" | "codecs">;
+  private readonly openOptions: Pick<OpenOptions, "warn" | "namespace" | "codecs" | "encryption">;
   private opening: Promise<Holdfast> | undefined;
   private merge: EventMerge | null = null;
   private whyReadOnly: HoldfastError | null = null;

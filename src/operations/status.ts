@@ -6,7 +6,7 @@
  * drifted) have commands of their own, and the page names them.
  */
 
-import { allRows, isProvablyDead, loadStream, type PayloadCodec, Payloads } from "../journal/index.ts";
+import { allRows, isProvablyDead, loadStream, type PayloadCodec, payloadsOf } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
 import { shellWord, streamId } from "../model/names.ts";
@@ -168,7 +168,8 @@ async function workingOn(source: GoalSource, stream: string, tasks: readonly Ite
 /** Null if the goal is encrypted or of a later release: then only lists can be shown. */
 async function foldGoal({ codecs, ...source }: GoalSource, stream: string): Promise<GoalState | null> {
   try {
-    return (await loadStream({ ...source, payloads: new Payloads(codecs) }, goalFold, stream)).state;
+    return (await loadStream({ ...source, payloads: payloadsOf(source.store, codecs) }, goalFold, stream))
+      .state;
   } catch (error) {
     if (!isHoldfastError(error) || error.code.startsWith("STORE_")) throw error;
     return null;

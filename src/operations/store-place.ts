@@ -6,9 +6,9 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { HoldfastConfig } from "../config/index.ts";
-import type { PayloadCodec } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { checkId } from "../model/names.ts";
+import type { OpenOptions } from "../open.ts";
 import { type ProjectPlace, projectPlace } from "../project-place.ts";
 import { refuseUntrusted } from "../project-trust.ts";
 
@@ -75,11 +75,11 @@ export function findStore(
 }
 
 /** The options of `open` and of a journal that follow from the place. */
-export function openOptionsOf({ namespace, config: { codecs } }: StorePlace): {
-  readonly namespace: string;
-  readonly codecs?: readonly PayloadCodec[];
-} {
-  return { namespace, ...(codecs && { codecs }) };
+export function openOptionsOf({
+  namespace,
+  config: { codecs, encryption },
+}: StorePlace): Pick<OpenOptions, "codecs" | "encryption"> & { readonly namespace: string } {
+  return { namespace, ...(codecs && { codecs }), ...(encryption && { encryption }) };
 }
 
 /** Creates the store of a fresh clone from its event files. False if there are none or a store is named. */

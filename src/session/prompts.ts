@@ -77,7 +77,7 @@ export function mustSayTheSame(
   recorded: string,
   consequence?: string,
 ): void {
-  if (journal.payloads.hasNoCodec && recorded !== prompt.text)
+  if (journal.payloads.isExact && recorded !== prompt.text)
     throw promptTextChanged(session, prompt.id, consequence);
 }
 

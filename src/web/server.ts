@@ -177,7 +177,7 @@ class Site {
     if (path === "/api/live")
       return { method: "POST", run: (request, response) => this.live(request, response) };
     if (path === "/api/logout") return { method: "POST", run: async (_, response) => this.logout(response) };
-    const [, hash] = /^\/api\/artifact\/([0-9a-f]{64})$/.exec(path) ?? [];
+    const [, hash] = /^\/api\/artifact\/([0-9a-f]{64}(?:[0-9a-f]{32})?)$/.exec(path) ?? [];
     if (hash !== undefined) return { method: "GET", run: (_, response) => this.sendArtifact(response, hash) };
     const [, name = ""] = /^\/api\/op\/([a-z-]{1,64})$/.exec(path) ?? [];
     const operation = this.operations.get(name);

@@ -142,8 +142,10 @@ test(
       else if (words === "agent") expect(await line.runAgent(null)).toMatch(/^(waiting|done)/);
       else seen.add(await answer(words));
     }
-    // `test/stores/postgres/tenants.test.ts` has the command that needs a server.
-    const others = COMMANDS.map(({ words }) => words).filter((words) => words !== "postgres rls");
+    // `test/stores/postgres/tenants.test.ts` has the command that needs a server, `test/encryption/surfaces.test.ts`
+    // that which needs a key.
+    const elsewhere = ["postgres rls", "rekey"];
+    const others = COMMANDS.map(({ words }) => words).filter((words) => !elsewhere.includes(words));
     expect([...seen].sort()).toEqual(others.sort());
   },
   LONG_MS,

@@ -52,8 +52,7 @@ export function findPrompt(
   const known = session.messages.findLast(hasId);
   const stored = known ?? session.prompts.find(hasId);
   // A codec may change the stored text (redaction, for example), so then the id alone decides.
-  if (stored && textOf(stored) !== text && journal.payloads.hasNoCodec)
-    throw promptTextChanged(session.id, id);
+  if (stored && textOf(stored) !== text && journal.payloads.isExact) throw promptTextChanged(session.id, id);
   if (!known && state.messageIds.has(id)) throw runCompacted(session.id, id);
   return known;
 }

@@ -18,6 +18,7 @@
 
 import * as z from "zod";
 import type { Json } from "../json.ts";
+import { ARTIFACT_REFERENCE } from "../names.ts";
 import { type DataOf, lazySchema } from "../stream/index.ts";
 import { callIdSchema } from "./message.ts";
 
@@ -189,7 +190,7 @@ const json = z.custom<Json>((value) => value !== undefined, "expected a JSON val
 const result = () =>
   z.union([
     z.strictObject({ value: json }),
-    z.strictObject({ artifact: z.string().length(64), bytes: z.int().nonnegative() }),
+    z.strictObject({ artifact: z.string().regex(ARTIFACT_REFERENCE), bytes: z.int().nonnegative() }),
   ]);
 /** The surface that a person used, if it was not the command line: `web`. */
 const via = () => text.optional();

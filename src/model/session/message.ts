@@ -10,7 +10,7 @@ import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import { copyJson, formatPath, type Json, tryCopyJson } from "../json.ts";
 import { JsonText } from "../json-text.ts";
-import { quoteValue } from "../names.ts";
+import { ARTIFACT_REFERENCE, artifactHash, quoteValue } from "../names.ts";
 
 /** A JSON object: metadata of messages, blocks and sessions. */
 export type JsonObject = { readonly [key: string]: Json };
@@ -92,7 +92,7 @@ export interface Message {
 const MAX_ID_LENGTH = 256;
 const ROLES = ["system", "user", "assistant", "tool"] as const;
 const meta = z.record(z.string(), z.json()).optional();
-const hash = z.string().regex(/^[0-9a-f]{64}$/, "expected the SHA-256 of an artifact in lower-case hex");
+const reference = z.string().regex(ARTIFACT_REFERENCE, "expected an artifact, as putArtifact returned it");
 
 /** Call ids come from model providers: any short text without control characters. */
 export const callIdSchema = z
@@ -140,7 +140,7 @@ export const blockSchema: z.ZodType<Block> = z.lazy(() =>
     }),
     z.strictObject({
       kind: z.literal("file"),
-      artifact: hash,
+      artifact: reference,
       mediaType: z.string().min(1),
       name: z.string().optional(),
       meta,
@@ -227,7 +227,7 @@ export function minMessageLength({ blocks }: Message): number {
 export function messageArtifacts(blocks: readonly Block[], hashes: string[] = []): string[] {
   for (let at = 0; at < blocks.length; at++) {
     const block = blocks[at] as Block;
-    if (block.kind === "file") hashes.push(block.artifact);
+    if (block.kind === "file") hashes.push(artifactHash(block.artifact));
     else if (block.kind === "tool_result" && typeof block.content !== "string")
       messageArtifacts(block.content, hashes);
   }

@@ -8,6 +8,7 @@
 
 import { sha256 } from "../digest.ts";
 import { minJsonLength } from "../json.ts";
+import { artifactHash } from "../names.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "../stream/index.ts";
 import { expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
 import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild } from "./budget.ts";
@@ -282,7 +283,9 @@ function artifactsOf(draft: SessionDraft): readonly string[] {
       );
     case "call.completed":
     case "call.repeated":
-      return draft.data.result && "artifact" in draft.data.result ? [draft.data.result.artifact] : NONE;
+      return draft.data.result && "artifact" in draft.data.result
+        ? [artifactHash(draft.data.result.artifact)]
+        : NONE;
     default:
       return NONE;
   }

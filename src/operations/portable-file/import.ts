@@ -88,7 +88,7 @@ export async function importFrom(
     if (!journal) continue;
     if ("artifact" in line) {
       counts.artifacts += 1;
-      await journal.putArtifact(content as Uint8Array);
+      await journal.putStoredArtifact(content as Uint8Array);
     } else if ("stream" in line) {
       counts.streams += 1;
       current = await beginStream(journal, file, line, plan.get(placeOf(journal, line.stream)));
