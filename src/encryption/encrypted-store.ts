@@ -151,6 +151,7 @@ export class EncryptedStore implements Store {
   readonly acceptRewind?: () => Promise<void>;
   readonly unwritable?: NonNullable<Store["unwritable"]>;
   readonly grantTenant?: NonNullable<Store["grantTenant"]>;
+  readonly vacuum?: NonNullable<Store["vacuum"]>;
   readonly #store: Store;
   readonly #keys: KeyRing;
 
@@ -164,6 +165,7 @@ export class EncryptedStore implements Store {
     if (store.acceptRewind) this.acceptRewind = store.acceptRewind.bind(store);
     if (store.unwritable) this.unwritable = store.unwritable.bind(store);
     if (store.grantTenant) this.grantTenant = store.grantTenant.bind(store);
+    if (store.vacuum) this.vacuum = store.vacuum.bind(store);
   }
 
   append(batch: Batch): MaybePromise<AppendOutcome> {

@@ -118,6 +118,15 @@ describe.each(PLACES.map((make) => [make.name.replace("Place", ""), make] as con
     expect(await holdfast.check()).toEqual([]);
   });
 
+  test("hides no verb of the store", async () => {
+    const place = made(make);
+    const store = await place.store();
+    const wrapped = encryptionOf(place).protect(store);
+    const verbs = Object.getOwnPropertyNames(Object.getPrototypeOf(store));
+    expect(verbs.filter((name) => name !== "constructor" && !(name in wrapped))).toEqual([]);
+    await store.close();
+  });
+
   test("two equal results have different names in the store", async () => {
     const holdfast = await use(made(make));
     const [one, two] = [
