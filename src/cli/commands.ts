@@ -39,9 +39,10 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
   [
     "The store",
-    "check verify rebuild migrate prune vacuum supervise backup restore rekey move export import postgres".split(
-      " ",
-    ),
+    [
+      ..."check verify rebuild migrate prune vacuum supervise".split(" "),
+      ..."backup restore rekey move export import postgres".split(" "),
+    ],
   ],
 ];
 
