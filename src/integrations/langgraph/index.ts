@@ -1,7 +1,8 @@
-/** `holdfast/langgraph`: a checkpointer for LangGraph on any store, and effects of nodes that happen once. */
+/** `holdfast/langgraph`: checkpointer and long-term memory on any store, and effects that happen once. */
 
 export type { EffectOptions, Effects } from "./effects.ts";
 export { EffectFailed } from "./errors.ts";
 export { HoldfastSaver, type HoldfastSaverOptions } from "./saver.ts";
 export { ExactSerializer } from "./serializer.ts";
+export { HoldfastStore } from "./store.ts";
 export { durableNode, durableTool } from "./tools.ts";

@@ -82,7 +82,7 @@ function getOrCreateSlot(state: ThreadState, ns: string, id: string): { space: S
 
 // Events.
 
-const part = z.union([
+export const storedPart = z.union([
   z.strictObject({ j: z.json(), l: z.optional(z.literal(1)) }),
   z.strictObject({ t: z.string(), u: z.string() }),
   z.strictObject({ t: z.string(), b: z.string() }),
@@ -93,14 +93,14 @@ const listIndex = z.int().check(z.nonnegative());
 
 const change = z.union([
   z.strictObject({ as: z.string() }),
-  z.strictObject({ value: part }),
+  z.strictObject({ value: storedPart }),
   z.strictObject({
     of: z.optional(z.string()),
-    list: z.array(z.union([z.tuple([listIndex, listIndex]), z.strictObject({ add: z.array(part) })])),
+    list: z.array(z.union([z.tuple([listIndex, listIndex]), z.strictObject({ add: z.array(storedPart) })])),
   }),
   z.strictObject({
     of: z.optional(z.string()),
-    set: z.array(z.tuple([z.string(), part])),
+    set: z.array(z.tuple([z.string(), storedPart])),
     drop: z.optional(z.array(z.string())),
   }),
 ]) as unknown as z.ZodType<Change>;
@@ -113,7 +113,7 @@ export const checkpointSaved = z.strictObject({
   parent: z.nullable(z.string()),
   v: z.number(),
   ts: z.string(),
-  metadata: part,
+  metadata: storedPart,
   /** The checkpoint from which `versions`, `seen` and `values` differ; null for an empty one. */
   base: z.nullable(z.string()),
   versions: z.array(z.tuple([z.string(), version])),
@@ -129,7 +129,7 @@ export const writesSaved = z.strictObject({
   ns: z.string(),
   checkpoint: z.string(),
   task: z.string(),
-  writes: z.array(z.tuple([z.int(), z.string(), part])),
+  writes: z.array(z.tuple([z.int(), z.string(), storedPart])),
 });
 
 const checkpointsDropped = z.strictObject({ ns: z.string(), ids: z.array(z.string()) });
