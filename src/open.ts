@@ -5,7 +5,7 @@ import { join, resolve, sep } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
 import type { HoldfastConfig } from "./config/index.ts";
 import type { Encryption } from "./encryption/index.ts";
-import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
+import { type Goal, Goals, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import type { MoveOptions, MoveReport, PayloadCodec } from "./journal/index.ts";
 import * as moving from "./journal/index.ts";
 import { type Companions, everyStream, Journal } from "./journal/index.ts";
@@ -216,6 +216,8 @@ const sessionCompanions: Companions = (id) => [streamName("openai-agents", id), 
 export class Holdfast {
   /** Acts on sessions without taking them: get, list, cancel, prompt, fork. */
   readonly sessions: Sessions;
+  /** Acts on goals without opening them: list, prune, erase. */
+  readonly goals: Goals;
   /** Calls without a known outcome, and a person's answers to them. */
   readonly calls: OpenCalls;
   /** For integrations that define their own kind of stream. */
@@ -231,6 +233,7 @@ export class Holdfast {
     this.journal = journal;
     this.isNamed = isNamed;
     this.sessions = new Sessions(journal, sessionCompanions);
+    this.goals = new Goals(journal, (id, root) => this.removeGoalFiles(id, root));
     this.calls = new OpenCalls(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
 
@@ -290,6 +293,14 @@ export class Holdfast {
       });
     }
     return openGoal(this.journal, id, options);
+  }
+
+  private async removeGoalFiles(id: string, given: string | undefined): Promise<void> {
+    const root = given ?? this.projectRoot();
+    const folder = root === null ? null : resolve(root, ".planning");
+    if (folder === null || !existsSync(folder)) return;
+    const { removeGoalFiles } = await import("./projections/index.ts");
+    await removeGoalFiles(folder, id);
   }
 
   /** The root of the project around the working directory, if this is its store. */

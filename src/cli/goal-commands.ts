@@ -4,7 +4,8 @@ import type { ResultOf } from "../operations/index.ts";
 import { type ArgumentRow, type Command, command, list, type OptionRow } from "./command.ts";
 import { Misuse } from "./failure.ts";
 import * as page from "./goal-pages.ts";
-import { commandToPaste, type Screen } from "./screen.ts";
+import { commandToPaste, linesOf, type Screen } from "./screen.ts";
+import { confirmed, needsYes } from "./store-commands.ts";
 
 const TASK: ArgumentRow = ["<task>", "its id: T-014 or 14"];
 const BLOCKER: ArgumentRow = ["<blocker>", "its id: B-002"];
@@ -116,6 +117,11 @@ export const noteCommands: readonly Command[] = [
   }),
 ];
 
+const REMOVAL: readonly OptionRow[] = [
+  ["--dry-run", "only show what would be removed"],
+  ["--yes", "do not ask"],
+];
+
 const goals: readonly Command[] = [
   command("goal new", "create a goal", {
     args: [
@@ -144,7 +150,51 @@ const goals: readonly Command[] = [
     ],
     page: page.importedPage,
   }),
-  command("goal show", "show a goal", { args: [["[goal]", "the goal"]], page: page.goalPage }),
+  command("goal show", "show a goal, now or as it was", {
+    args: [["[goal]", "the goal"]],
+    options: [["--at <moment>", "an event's position, a day or a time: 12, 2024-01-15"]],
+    adjust: ({ at, ...fields }) => ({ ...fields, at: /^\d+$/.test(String(at)) ? Number(at) : at }),
+    page: page.goalPage,
+  }),
+  command("goal log", "show its events, one line each", {
+    args: [["[goal]", "the goal"]],
+    options: [
+      ["--after <seq>", "only events after this position"],
+      ["--before <seq>", "only events before this position"],
+      ["--newest", "the newest first"],
+      ["--limit <n>", "at most n lines"],
+    ],
+    page: page.goalLogPage,
+  }),
+  command("goal prune", "remove old goals", {
+    options: [
+      ["--older-than <time>", "not changed for so long: 90d", "optional", "olderThanMs"],
+      ["--status <status>", "only these, such as done"],
+      ["--keep <n>", "keep the latest n"],
+      ...REMOVAL,
+    ],
+    ask: (options) => confirmed(options, "goal prune", "Matching goals are removed for good"),
+    adjust: ({ yes, ...fields }) => {
+      if (yes || fields["dryRun"]) return fields;
+      throw needsYes("goal prune removes goals for good");
+    },
+    page: ({ dryRun, removed, spared }) =>
+      linesOf([
+        `${dryRun ? "would remove" : "removed"} goals: ${removed.join(", ") || "none"}`,
+        ...spared.map(({ id, why }) => `kept ${id}: ${why === "needed" ? "an agent works on it" : why}`),
+      ]),
+  }),
+  command("goal erase", "erase a goal for privacy: store and files", {
+    args: [["<goal>", "its whole name"]],
+    options: REMOVAL,
+    ask: (options) => confirmed(options, "goal erase", "The goal is erased for good"),
+    adjust: ({ yes, ...fields }) => {
+      if (yes || fields["dryRun"]) return fields;
+      throw needsYes("goal erase erases a goal for good");
+    },
+    page: ({ dryRun, erased }) =>
+      dryRun ? `${erased} would be erased\n` : `${erased} erased; copies in git, clones and backups stay\n`,
+  }),
   command("goal use", "choose the default goal of this worktree", {
     args: [["[goal]", "the goal; without it, shows the chosen one"]],
     options: [["--none", "clear the choice"]],

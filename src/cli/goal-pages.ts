@@ -92,6 +92,7 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
   const head = fields(
     [
       [goal.goal, paint.bold(goal.statement)],
+      ["as of", goal.asOf && `${goal.asOf}, event ${goal.seq}`],
       ["at", `${place}${position.task === null ? "" : `, ${position.task}`}`],
       ["done", `${progress.tasksCompleted}/${progress.tasks} tasks, ${progress.percent}%`],
       ["next", next.tasks[0] ? `${next.tasks[0].id} ${next.tasks[0].title}` : next.why],
@@ -113,6 +114,14 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
     goal.history.length > 0 ? historyTable(goal.history, screen) : "",
   ];
   return parts.filter(Boolean).join("\n");
+}
+
+export function goalLogPage({ lines, hidden }: ResultOf<"goal log">, screen: Screen): string {
+  const rows = lines.map(({ seq, at, type, by, text }) => {
+    return [String(seq), at.slice(0, 19).replace("T", " "), type, by, text];
+  });
+  const rest = hidden > 0 ? screen.paint.dim(`${hidden} more not shown\n`) : "";
+  return table(screen, ["seq", "when", "event", "by", "what"], rows, ["what"]) + rest;
 }
 
 function historyTable(history: ResultOf<"goal show">["history"], screen: Screen): string {

@@ -386,7 +386,7 @@ function moveInput(
 }
 
 /** Asks on a terminal, unless the command changes nothing or was confirmed by `--yes`. */
-async function confirmed(options: Options, word: string, what: string): Promise<Options> {
+export async function confirmed(options: Options, word: string, what: string): Promise<Options> {
   if (options["yes"] || options["dryRun"]) return options;
   const { confirm } = await import("@clack/prompts");
   const message = `${what} (--dry-run lists them). Continue?`;
@@ -394,7 +394,7 @@ async function confirmed(options: Options, word: string, what: string): Promise<
   throw new Misuse(`${word} was cancelled`, "Nothing was changed.", EXIT.interrupted);
 }
 
-function needsYes(what: string): Misuse {
+export function needsYes(what: string): Misuse {
   return new Misuse(
     `${what}: without a terminal it needs --yes`,
     "Run it with --dry-run first, then with --yes.",

@@ -39,6 +39,7 @@ import { checkFiles, type FileReport } from "./file-check.ts";
 import { type Attributed, GoalCore, type GoalParts } from "./goal-core.ts";
 import type { Retraction } from "./merging.ts";
 import * as notes from "./note-acts.ts";
+import { type GoalMoment, goalAt } from "./past.ts";
 import * as planning from "./planning-acts.ts";
 import * as sessions from "./session-acts.ts";
 import type { Claim, ClaimOptions, EvidenceInput, LostClaim, LostOptions } from "./task-claims.ts";
@@ -127,6 +128,16 @@ export class Goal {
   /** The stored events after a position, in order: for logs, exports and projections. */
   events(after = 0): AsyncGenerator<[seq: number, Event]> {
     return this.#core.journal.events(this.#core.log.stream, after);
+  }
+
+  /**
+   * The goal as it was after an event, by its position, or at a time.
+   *
+   * @example
+   * const { state } = await goal.at(new Date("2024-01-15T12:00:00Z"));
+   */
+  at(when: number | Date): Promise<GoalMoment> {
+    return goalAt(this.#core.journal, this.id, when);
   }
 
   /** The ready, blocked and finished work over all tasks and phases, computed from the state. */

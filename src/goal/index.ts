@@ -7,10 +7,17 @@ export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
 export type { WriteGuard } from "./goal-core.ts";
+export {
+  type GoalSummary,
+  Goals,
+  type PruneGoalOptions,
+  type RemoveGoalOptions,
+} from "./goals.ts";
 export type { MergeReport } from "./merging.ts";
 export type { DecisionInput, Resolved } from "./note-acts.ts";
 export * as noteActs from "./note-acts.ts";
 export { loadGoal, mergeGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
+export type { GoalMoment } from "./past.ts";
 export type { TaskInput } from "./planning-acts.ts";
 export * as planningActs from "./planning-acts.ts";
 export type { FinalReport, RunOptions, TaskAgent, TaskContext } from "./run-with-checkpoints.ts";

@@ -10,6 +10,7 @@ import {
   type GoalState,
   isFinished,
   mergeNoteText,
+  nextTasks,
   positionOf,
   progressOf,
   recentMergeNotes,
@@ -70,6 +71,8 @@ const goalResult = z.strictObject({
   statement: text,
   title: text.nullable(),
   seq: z.int(),
+  /** The time that an earlier state was asked for; null for the present one. */
+  asOf: view.time.nullable(),
   createdAt: view.time,
   updatedAt: view.time,
   stale: z.boolean(),
@@ -90,15 +93,14 @@ function progressView(state: GoalState): z.input<typeof progress> {
   return { phases: phasesTotal, phasesCompleted, tasks: tasksTotal, tasksCompleted, percent };
 }
 
-async function nextView(
-  handle: Goal,
-  { now, notTakenIn }: Pick<Context, "now" | "notTakenIn">,
-): Promise<z.input<typeof nextWork>> {
-  const { outlook, why, tasks } = await handle.next();
-  const { state } = handle;
+function nextView(
+  state: GoalState,
+  { now, notTakenIn }: { readonly now: number; readonly notTakenIn: readonly string[] },
+): z.input<typeof nextWork> {
+  const { outlook, why, tasks } = nextTasks(state);
   const survey = surveyGoal(state);
   const rows = tasks.map((task) => view.taskRowView(task, survey));
-  const merged = recentMergeNotes(state, now()).map(mergeNoteText);
+  const merged = recentMergeNotes(state, now).map(mergeNoteText);
   const noted = state.next?.text ?? null;
   return {
     outlook,
@@ -107,14 +109,45 @@ async function nextView(
     noted,
     merged,
     notTakenIn: [...notTakenIn],
-    staleNotice: staleNotice(state, now()),
+    staleNotice: staleNotice(state, now),
   };
 }
 
-async function goalView(handle: Goal, context: Context): Promise<z.input<typeof goalResult>> {
-  const now = context.now();
-  const next = await nextView(handle, context);
-  const { state, seq } = handle;
+interface Shown {
+  readonly state: GoalState;
+  readonly seq: number;
+  readonly now: number;
+  readonly notTakenIn: readonly string[];
+  readonly asOf: Date | null;
+}
+
+/** The goal as it is now, or as it was at the moment that `at` names: a position or a time. */
+async function shownGoal(
+  context: Context,
+  id: string | undefined,
+  at?: number | string,
+): Promise<z.input<typeof goalResult>> {
+  const handle = await context.readGoal(id);
+  const { notTakenIn } = context;
+  if (at === undefined) return goalView({ ...nowOf(handle), now: context.now(), notTakenIn, asOf: null });
+  const moment = await handle.at(typeof at === "number" ? at : momentOf(at));
+  return goalView({ ...moment, now: moment.at.getTime(), notTakenIn: [], asOf: moment.at });
+}
+
+const nowOf = ({ state, seq }: Goal): Pick<Shown, "state" | "seq"> => ({ state, seq });
+
+/** `2024-01-15` is the end of that day in UTC, so that it holds all that happened then. */
+function momentOf(typed: string): Date {
+  const isDay = /^\d{4}-\d\d-\d\d$/.test(typed);
+  const time = new Date(isDay ? `${typed}T23:59:59.999Z` : typed);
+  if (!Number.isNaN(time.getTime())) return time;
+  throw new HoldfastError("INPUT_INVALID", `goal show: ${JSON.stringify(typed)} is no position and no time`, {
+    hint: "For example 12, 2024-01-15 or 2024-01-15T12:00:00Z.",
+  });
+}
+
+function goalView({ state, seq, now, notTakenIn, asOf }: Shown): z.input<typeof goalResult> {
+  const next = nextView(state, { now, notTakenIn });
   const { phases } = surveyGoal(state);
   const plans = (number: number): string[] =>
     state.phases.find((each) => each.number === number)?.plans.map(({ name }) => name) ?? [];
@@ -124,6 +157,7 @@ async function goalView(handle: Goal, context: Context): Promise<z.input<typeof 
     ...state,
     goal: state.id,
     seq,
+    asOf: asOf && view.iso(asOf.getTime()),
     createdAt: view.iso(state.createdAt),
     updatedAt: view.iso(state.updatedAt),
     stale: staleness(state, now).stale,
@@ -168,15 +202,18 @@ export const goalOperations = [
       const { journal } = holdfast;
       const made = await openGoal(journal, id, { ...definedFields(settings), by, root: place.root });
       await context.syncFolder(made);
-      return goalView(made, context);
+      const { notTakenIn } = context;
+      return goalView({ ...nowOf(made), now: context.now(), notTakenIn, asOf: null });
     },
   }),
-  query("goal show", "Show a goal: progress, next tasks, blockers, decisions, facts", {
-    input: z.strictObject({ goal }),
+  query("goal show", "Show a goal: progress, next tasks, blockers, decisions, facts; now or at a moment", {
+    input: z.strictObject({
+      goal,
+      /** A position of the log, a day or a time. */
+      at: z.union([z.int().positive(), text]).optional(),
+    }),
     result: goalResult,
-    async run(context, input) {
-      return goalView(await context.readGoal(input.goal), context);
-    },
+    run: (context, input) => shownGoal(context, input.goal, input.at),
   }),
   query("goal list", "List all goals, the last changed first", {
     input: z.strictObject({}),
@@ -253,7 +290,8 @@ export const goalOperations = [
     result: nextWork.extend({ goal: text }),
     async run(context, input) {
       const handle = await context.readGoal(input.goal);
-      return { goal: handle.id, ...(await nextView(handle, context)) };
+      const { notTakenIn } = context;
+      return { goal: handle.id, ...nextView(handle.state, { now: context.now(), notTakenIn }) };
     },
   }),
   mutation("goal move", "Move to another phase, by number or name", {

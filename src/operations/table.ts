@@ -5,6 +5,7 @@ import { backupOperations } from "./backup-operations.ts";
 import { callOperations } from "./call-operations.ts";
 import { goalImportOperations } from "./goal-import.ts";
 import { goalOperations } from "./goal-operations.ts";
+import { goalPastOperations } from "./goal-past.ts";
 import { handoffOperations } from "./handoff-operations.ts";
 import { historyOperations } from "./history-operations.ts";
 import { inboxOperations } from "./inbox-operations.ts";
@@ -25,6 +26,7 @@ const ROWS = [
   ...initOperations,
   ...goalOperations,
   ...goalImportOperations,
+  ...goalPastOperations,
   ...planningOperations,
   ...handoffOperations,
   ...taskOperations,

@@ -9,6 +9,7 @@ export { type ImportOptions, type ImportReport, importedName, importState } from
 export { SCHEMAS } from "./json-schemas.ts";
 export type { ProjectOptions } from "./project-goal.ts";
 export { editNotes, followGoal, GoalFolder, keepEvents, projectGoal } from "./project-goal.ts";
+export { removeGoalFiles } from "./remove-files.ts";
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export {
   type ContextFile,

@@ -71,8 +71,6 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["blockers"],
   ["decide", "jose", "--for", "JWT", "--because", "typed", "--not", "jsonwebtoken: untyped"],
   ["decisions", "jose"],
-  ["events", "--limit", "5"],
-  ["retract", "D-001", "--why", "a test"],
   ["fact", "ports", "[80,443]", "--source", "compose.yml"],
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
@@ -87,6 +85,8 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["error", "the disk was full", "--task", "1"],
   ["goal", "move", "API"],
   ["goal", "show", "check"],
+  ["goal", "show", "check", "--at", "2"],
+  ["goal", "log", "check", "--newest", "--limit", "5"],
   ["brief", "--tokens", "300"],
   ["resume", "--session", "night"],
   ["note", "going well", "--session", "night", "--issue", "two tables instead of one"],
@@ -129,6 +129,8 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["export", "all.jsonl"],
   ["import", "all.jsonl", "--store", "other.db"],
   ["goal", "import", "old.md", "old", "--store", "other.db"],
+  ["goal", "prune", "--status", "done", "--dry-run"],
+  ["goal", "erase", "old", "--yes", "--store", "other.db"],
   ["move", "--yes", "other.db", "third.db"],
 ];
 

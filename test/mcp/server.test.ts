@@ -141,7 +141,7 @@ describe("tools, resources and prompts", () => {
     await say(client, "forget", { goal, key: "port", why: "moved" });
     await say(bob.client, "task_claim", { goal, task: "2" });
     await say(bob.client, "task_release", { goal, task: "2" });
-    for (const name of ["brief", "next", "task_list", "decisions", "blockers", "goal_show"])
+    for (const name of ["brief", "next", "task_list", "decisions", "blockers", "goal_show", "goal_log"])
       await say(client, name, { goal });
     for (const name of ["status", "goal_list", "open_calls"]) await say(client, name);
     await say(client, "task_show", { goal, task: "1" });

@@ -101,6 +101,7 @@ const ROWS: readonly Row[] = [
   ["next", "next"],
   ["goal_list", "goal list"],
   ["goal_show", "goal show"],
+  ["goal_log", "goal log"],
   ["goal_new", "goal new"],
   ["goal_import", "goal import"],
   ["goal_move", "goal move", "", "idempotent"],
