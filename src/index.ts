@@ -110,8 +110,9 @@ export type {
   Spoken,
   ToolDescription,
   WaitingCall,
+  WithSessionOptions,
 } from "./session/index.ts";
-export { agentTool, Session, Sessions } from "./session/index.ts";
+export { agentTool, Session, Sessions, withSession } from "./session/index.ts";
 export type {
   JsonSchema,
   MigrationReport,

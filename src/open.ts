@@ -9,6 +9,7 @@ import { type Goal, Goals, type OpenGoalOptions, openGoal } from "./goal/index.t
 import type { MoveOptions, MoveReport, PayloadCodec } from "./journal/index.ts";
 import * as moving from "./journal/index.ts";
 import { type Companions, everyStream, Journal } from "./journal/index.ts";
+import { withTimeout } from "./ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { goalKind } from "./model/goal/index.ts";
 import { streamName } from "./model/names.ts";
@@ -225,6 +226,8 @@ export class Holdfast {
   private readonly sessionsHeld = new Map<string, Session>();
   /** Sessions being opened. `close` ends their wait, and then closes those that got a lease anyway. */
   private readonly sessionsOpening = new Set<Promise<unknown>>();
+  /** Sessions being taken, by id. A second request waits for it, instead of competing for the lease. */
+  private readonly sessionsTaking = new Map<string, Promise<Session>>();
   private readonly closing = new AbortController();
   private readonly isNamed: boolean;
 
@@ -259,15 +262,42 @@ export class Holdfast {
       if (this.sessionsHeld.get(id) === closed) this.sessionsHeld.delete(id);
     };
     const take = () => openSession(this.journal, id, { ...options, signal: until }, forget);
-    const held = this.sessionsHeld.get(id);
-    const opening = held ? afterOwn(this.journal, held, options.ifHeld, until).then(take) : take();
+    const opening = this.inTurn(id, options.ifHeld, until, take);
     this.sessionsOpening.add(opening);
     try {
-      const session = await opening;
+      return await opening;
+    } finally {
+      this.sessionsOpening.delete(opening);
+    }
+  }
+
+  /** Waits for other handles of this program first: for one that is being taken, and for one that has it. */
+  private async inTurn(
+    id: string,
+    ifHeld: SessionOptions["ifHeld"],
+    until: AbortSignal,
+    take: () => Promise<Session>,
+  ): Promise<Session> {
+    for (let waitedFor: Session | undefined; ; ) {
+      const taking = ifHeld === "throw" ? undefined : this.sessionsTaking.get(id);
+      if (taking) {
+        const taken = taking.catch(() => undefined);
+        await withTimeout(taken, Number.POSITIVE_INFINITY, until, undefined);
+        continue;
+      }
+      const held = this.sessionsHeld.get(id);
+      if (!held || held === waitedFor) break;
+      await afterOwn(this.journal, held, ifHeld, until);
+      waitedFor = held;
+    }
+    const taking = take();
+    this.sessionsTaking.set(id, taking);
+    try {
+      const session = await taking;
       this.sessionsHeld.set(id, session);
       return session;
     } finally {
-      this.sessionsOpening.delete(opening);
+      if (this.sessionsTaking.get(id) === taking) this.sessionsTaking.delete(id);
     }
   }
 

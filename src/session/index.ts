@@ -24,3 +24,4 @@ export type { EraseReport, SessionDetail, SessionSummary } from "./sessions.ts";
 export { Sessions } from "./sessions.ts";
 export { childId, type Spoken } from "./sub-agents.ts";
 export type { CadenceOption, ForkReport, SessionVersion } from "./versions.ts";
+export { type WithSessionOptions, withSession } from "./with-session.ts";

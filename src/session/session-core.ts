@@ -305,7 +305,9 @@ function ledgerStateOf({ store, namespace }: Journal, incarnation: string) {
 
 function closedError(id: string): HoldfastError {
   return new HoldfastError("SESSION_CLOSED", `session ${id} was closed by this program`, {
-    hint: "Open it again with holdfast.session().",
+    hint:
+      "Open it again with holdfast.session(). A route that streams needs withSession(), " +
+      "which closes the session after the stream.",
   });
 }
 
