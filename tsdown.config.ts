@@ -13,8 +13,8 @@ const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc
 const COLD_START = [
   group("base", 2, [
     "model/(errors|digest|names|options|stream/cursor)",
-    "hooks/(?!briefing|preview|ingest|background)[^/]*",
-    "operations/(agent-edits|project-files|store-place)",
+    "hooks/(?!agent-edits|briefing|preview|ingest|background)[^/]*",
+    "operations/(project-files|store-place)",
     "project-place",
     "project-trust",
     "wiring/sample-input",

@@ -28,7 +28,6 @@ import {
   findStore,
   isWorkFile,
   locateStore,
-  noteAgentEdit,
   PLANNING,
   pathBelowRoot,
   requireStore,
@@ -94,7 +93,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     if (place.isUnreadable || place.emptyFile !== null || place.isNamed) requireStore(place);
     if (place.exists && isProject) {
       const isNews = trySpool(about, place);
-      if (event === "touched") await noteAgentEdits(about, place);
+      if (about.files.some((file) => file.includes(PLANNING))) await markEdits(about, place);
       if (isNews && about.conversation !== REHEARSAL) ingestFrom = from;
       if (isNews && event === "session-start") context = whyNoConfig ?? (await readBriefing(about, place));
     }
@@ -181,6 +180,12 @@ async function readBriefing(about: AgentEvent, place: StorePlace): Promise<strin
   return withCommands.length <= MAX_CONTEXT_CHARS ? withCommands : text;
 }
 
+/** Loaded only for an edit in `.planning/`: this hook runs after every tool use. */
+async function markEdits(about: AgentEvent, place: StorePlace): Promise<void> {
+  const { markAgentEdits } = await import("./agent-edits.ts");
+  await markAgentEdits(about, place);
+}
+
 async function spawnIngest(home: string | null, from: string): Promise<void> {
   try {
     const { startIngest } = await import("./background.ts");
@@ -217,26 +222,6 @@ function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
     if (!stats.isFile() || stats.size > MAX_HASHED_BYTES) return [];
     return [{ path, hash: sha256(readFileSync(full)) }];
   });
-}
-
-/** Marks rendered files that the agent wrote, so that they do not count as the edits of a person. */
-async function noteAgentEdits(
-  { agent, conversation, files, cwd }: AgentEvent,
-  place: StorePlace,
-): Promise<void> {
-  const { root, home } = place;
-  const rendered = files.flatMap((file) => {
-    const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
-    const path = pathBelowRoot(root, full);
-    const isRendered =
-      path?.startsWith(`${PLANNING}/`) && statSync(full, { throwIfNoEntry: false })?.isFile();
-    return path && isRendered ? [{ full, path: path.slice(PLANNING.length + 1) }] : [];
-  });
-  if (rendered.length === 0 || conversation === REHEARSAL) return;
-  for (const { full, path } of rendered) {
-    if (statSync(full).size > MAX_HASHED_BYTES) continue;
-    await noteAgentEdit(home, path, readFileSync(full, "utf8"), sessionName(agent, conversation));
-  }
 }
 
 /** Reads stdin to its end, or for `INPUT_MS`: an agent may never close it. */

@@ -74,8 +74,6 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["fact", "ports", "[80,443]", "--source", "compose.yml"],
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
-  ["events", "--limit", "3"],
-  ["retract", "D-001", "--why", "nobody wrote it"],
   ["review"],
   ["remember", "users.sql", "--task", "1"],
   ["built", "the table of users", "--file", "users.sql"],

@@ -1,0 +1,30 @@
+/** Edits of rendered files by agents, as the hook `touched` sees them. */
+
+import { readFileSync, statSync } from "node:fs";
+import { isAbsolute, resolve } from "node:path";
+import { noteAgentEdit, PLANNING, pathBelowRoot, type StorePlace } from "../operations/index.ts";
+import { REHEARSAL } from "../wiring/index.ts";
+import type { AgentEvent } from "./agent-event.ts";
+import { sessionName } from "./spool.ts";
+
+const MAX_BYTES = 16 << 20;
+
+/** Marks rendered files that the agent wrote, so that they do not count as the edits of a person. */
+export async function markAgentEdits(
+  { agent, conversation, files, cwd }: AgentEvent,
+  place: StorePlace,
+): Promise<void> {
+  const { root, home } = place;
+  const rendered = files.flatMap((file) => {
+    const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
+    const path = pathBelowRoot(root, full);
+    const isRendered =
+      path?.startsWith(`${PLANNING}/`) && statSync(full, { throwIfNoEntry: false })?.isFile();
+    return path && isRendered ? [{ full, path: path.slice(PLANNING.length + 1) }] : [];
+  });
+  if (rendered.length === 0 || conversation === REHEARSAL) return;
+  for (const { full, path } of rendered) {
+    if (statSync(full).size > MAX_BYTES) continue;
+    await noteAgentEdit(home, path, readFileSync(full, "utf8"), sessionName(agent, conversation));
+  }
+}
