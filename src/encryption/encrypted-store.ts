@@ -77,7 +77,14 @@ class Cipher implements StoreCipher {
 
   openArtifact(bytes: Uint8Array, secret: string): Uint8Array {
     const key = artifactKey(this.#keys.storeKey({ creates: false }), secret);
-    return new Uint8Array(decrypt(key, bytes.subarray(1), "artifact"));
+    try {
+      return new Uint8Array(decrypt(key, bytes.subarray(1), "artifact"));
+    } catch (cause) {
+      throw new HoldfastError("CODEC_FAILED", "an artifact cannot be decrypted", {
+        hint: "Use the reference as putArtifact returned it, and the key ring of the store that it is from.",
+        cause,
+      });
+    }
   }
 
   sealText(place: StreamPlace, field: string, text: string): string {

@@ -32,6 +32,7 @@ import {
   renameSync,
   statSync,
   unlinkSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -192,8 +193,22 @@ export class KeyRing {
   }
 
   #create(path: string): void {
+    try {
+      this.#writeKey(path);
+    } catch (error) {
+      const { code = String(error) } = error as NodeJS.ErrnoException;
+      throw new HoldfastError("STORE_IO", `key ring ${this.folder}: a key cannot be written (${code})`, {
+        hint: "Nothing was written. Check the owner, the permissions and the space of that folder.",
+        cause: error,
+        data: { ring: this.folder },
+      });
+    }
+  }
+
+  #writeKey(path: string): void {
     const folder = dirname(path);
     const isNew = !existsSync(folder);
+    if (!existsSync(this.folder)) this.#createFolder();
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     if (isNew) syncFolder(dirname(folder));
     const temporary = `${path}.${randomBytes(6).toString("hex")}.new`;
@@ -210,6 +225,13 @@ export class KeyRing {
       else unlinkSync(temporary);
     }
     syncFolder(folder);
+  }
+
+  /** Keys must not be committed: git keeps what an erase deletes. */
+  #createFolder(): void {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    writeFileSync(join(this.folder, ".gitignore"), "*\n");
+    syncFolder(dirname(this.folder));
   }
 
   #read(path: string): Buffer {

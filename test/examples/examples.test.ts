@@ -119,6 +119,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "session release was cancelled by desk: nobody wants it. Call session.reopen() to continue it.",
     "session held is held by first, which is this very process",
   ],
+  encryption: ["in the file: false", "with the key: A visit to the doctor", "without it: CODEC_UNKNOWN"],
   artifacts: [
     "stored once: true",
     "read back: 9000 bytes",

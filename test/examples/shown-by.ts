@@ -28,6 +28,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Holdfast.supervise": "supervisor",
   "Holdfast.superviseOnce": "supervisor",
   openPostgres: "postgres",
+  aesGcm: "encryption",
   loadConfig: "operator",
   move: "moving",
   undoMove: "moving",
