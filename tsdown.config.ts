@@ -55,7 +55,6 @@ export default defineConfig({
   platform: "node",
   target: "node20.19",
   dts: { tsconfig: "tsconfig.package.json", tsgo: { path: COMPILER } },
-  sourcemap: true,
   fixedExtension: false,
   // Types and documentation are in the declarations; without comments a start reads a sixth less.
   outputOptions: { comments: false, codeSplitting: { groups: COLD_START } },
