@@ -157,6 +157,7 @@ export const noteOperations = [
   }),
   mutation("review", "List the acts of people that a pull brought, and let them count", {
     who: "person",
+    vouches: ({ accept }) => accept !== undefined && accept.length > 0,
     input: z.strictObject({
       goal,
       /** Uids, the starts of them, or `all`. */
