@@ -170,6 +170,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
         </div>
       ) : (
         <form onSubmit={review}>
+          {first.call.why === null ? null : <p class="lead">{first.call.why}</p>}
           <Facts item={first} />
           <fieldset class="choices">
             <legend>What happened?</legend>
@@ -243,10 +244,9 @@ export function Facts({ item }: { item: Asked }): JSX.Element {
       <Field name="key">
         <code>{call.key}</code>
       </Field>
-      {call.why === null ? null : <Field name="why">{call.why}</Field>}
       <Field name="verify">
         {call.verify === null
-          ? "was not asked, or has no answer"
+          ? "not asked, or no answer"
           : `${call.verify}${call.verifiedAt === null ? "" : `, at ${call.verifiedAt}`}`}
       </Field>
       {holder === null ? null : (

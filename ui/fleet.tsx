@@ -4,9 +4,9 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { ask, Failure, useAnswer } from "./api.ts";
-import { Command, Empty, Pill, Problem } from "./parts.tsx";
+import { Command, Empty, Mark, Pill, Problem } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
-import { lasting, plural, usd } from "./text.ts";
+import { lasting, plural, shortPlace, usd } from "./text.ts";
 
 type Fleet = ResultOf<"fleet">;
 
@@ -64,7 +64,7 @@ function Shown({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
       data.humanWait.p50Ms === null ? "–" : lasting(data.humanWait.p50Ms),
       `median of ${plural(data.humanWait.answers, "answer")}`,
     ],
-    ["store", data.bytes === null ? "–" : `${(data.bytes / 1e6).toFixed(1)} MB`, data.address],
+    ["store", data.bytes === null ? "–" : `${(data.bytes / 1e6).toFixed(1)} MB`, shortPlace(data.address)],
   ] as const;
   return (
     <>
@@ -90,7 +90,7 @@ function Shown({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
           <ul class="table">
             {data.running.map((each) => (
               <li key={`${each.name} ${each.token}`} class="line">
-                <Pill word={each.dead ? "gone" : each.kind} tone={each.dead ? "bad" : "live"} />
+                <Mark word={each.dead ? "gone" : each.kind} tone={each.dead ? "bad" : "live"} />
                 {each.kind === "session" ? (
                   <a class="name" href={link("session", each.name.slice("session/".length))}>
                     {each.name.slice("session/".length)}
@@ -151,11 +151,11 @@ const BY = ["goal", "tool", "model"] as const;
 const HOUR_MS = 3_600_000;
 
 /** Hours without spending count as well: a plot without them would lie. */
-function everyHour(spending: Fleet["spending"], hours: number): { at: number[]; values: number[] } {
+function everyHour(spending: Fleet["spending"], hours: number): { at: number[]; values: (number | null)[] } {
   const known = new Map(spending.map(({ hour, usd: amount }) => [Date.parse(hour), amount]));
   const last = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
   const times = Array.from({ length: hours }, (_, index) => last - (hours - 1 - index) * HOUR_MS);
-  return { at: times.map((time) => time / 1_000), values: times.map((time) => known.get(time) ?? 0) };
+  return { at: times.map((time) => time / 1_000), values: times.map((time) => known.get(time) ?? null) };
 }
 
 function Spending({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
@@ -230,7 +230,7 @@ function Health(): JSX.Element {
       <ul class="table">
         {(doctor.data?.findings ?? []).map(({ name, ok, what, hint }) => (
           <li key={name} class="line">
-            <Pill word={ok ? "good" : "look"} tone={ok ? "good" : "bad"} />
+            <Mark word={ok ? "good" : "look"} tone={ok ? "good" : "bad"} />
             <strong class="name">{name}</strong>
             <span class="grow sub">{hint === null ? what : `${what}. ${hint}`}</span>
           </li>

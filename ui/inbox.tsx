@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { AnswerDialog, type Asked, choicesFor, Facts, isOneKind, type Undecided } from "./answer.tsx";
 import { canAct, me, useAnswer } from "./api.ts";
-import { Age, Command, Empty, Pill, Problem, useKeys } from "./parts.tsx";
+import { Age, Command, Empty, Mark, Pill, Problem, useKeys } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
 import { json, plural } from "./text.ts";
 
@@ -93,34 +93,36 @@ export function Inbox(): JSX.Element {
         </div>
       </header>
       <Problem error={error} />
-      {data !== null && items.length === 0 ? (
+      {data === null ? null : items.length === 0 ? (
         <Empty title="Nothing waits for you" line="holdfast demo --ui">
           Calls whose outcome nobody knows, approvals, blockers and crashed sessions appear here. The agents
           that run now need no answer. To see one appear, let the demo kill an agent:
         </Empty>
-      ) : null}
-      <div class="split">
-        <ul class="rows" aria-label="Undecided">
-          {items.map((item, index) => (
-            <Row
-              key={item.id}
-              item={item}
-              isCurrent={item === current}
-              isChosen={chosen.has(item.id)}
-              onPick={() => {
-                setAt(index);
-                // On a narrow screen the details are below the list.
-                if (innerWidth <= 860) document.querySelector(".detail")?.scrollIntoView({ block: "start" });
-              }}
-              onMark={() => mark(item)}
-            />
-          ))}
-          {data !== null && data.leftOut > 0 ? (
-            <li class="sub pad">{plural(data.leftOut, "more open call")}: answer these first</li>
-          ) : null}
-        </ul>
-        {current ? <Detail item={current} marked={marked} answer={answer} /> : null}
-      </div>
+      ) : (
+        <div class="split">
+          <ul class="rows" aria-label="Undecided">
+            {items.map((item, index) => (
+              <Row
+                key={item.id}
+                item={item}
+                isCurrent={item === current}
+                isChosen={chosen.has(item.id)}
+                onPick={() => {
+                  setAt(index);
+                  // On a narrow screen the details are below the list.
+                  if (innerWidth <= 860)
+                    document.querySelector(".detail")?.scrollIntoView({ block: "start" });
+                }}
+                onMark={() => mark(item)}
+              />
+            ))}
+            {data !== null && data.leftOut > 0 ? (
+              <li class="sub pad">{plural(data.leftOut, "more open call")}: answer these first</li>
+            ) : null}
+          </ul>
+          {current ? <Detail item={current} marked={marked} answer={answer} /> : null}
+        </div>
+      )}
       {answering ? (
         <AnswerDialog
           {...answering}
@@ -132,6 +134,12 @@ export function Inbox(): JSX.Element {
       ) : null}
     </section>
   );
+}
+
+function placeOf({ goal, session }: Undecided): string {
+  return [session === null ? "" : `session ${session}`, goal === null ? "" : `goal ${goal}`]
+    .filter(Boolean)
+    .join(", ");
 }
 
 interface RowProps {
@@ -158,12 +166,14 @@ function Row({ item, isCurrent, isChosen, onPick, onMark }: RowProps): JSX.Eleme
         <span class="no-box" />
       )}
       <button type="button" class="row-main" aria-current={isCurrent} onClick={onPick}>
+        <Mark word={label} tone={tone} />
         <span class="row-top">
-          <Pill word={label} tone={tone} />
           <strong class="what">{item.call ? item.call.tool : item.what}</strong>
           <Age at={item.since} />
         </span>
-        <span class="row-sub">{item.call ? json(item.call.args) : (item.goal ?? item.session ?? "")}</span>
+        <span class={item.call ? "row-sub args" : "row-sub"}>
+          {item.call ? json(item.call.args) : placeOf(item)}
+        </span>
       </button>
     </li>
   );
@@ -181,7 +191,12 @@ function Detail({
   const count = marked.length;
   return (
     <article class="detail" aria-label="Details">
-      <h2>{item.what}</h2>
+      <header class="detail-head">
+        <Pill word={LABELS[item.kind][0]} tone={LABELS[item.kind][1]} />
+        <h2>{item.call?.tool ?? item.what}</h2>
+        <Age at={item.since} words="for #" />
+      </header>
+      {item.call?.why ? <p class="lead">{item.call.why}</p> : null}
       {isAsked(item) ? <Facts item={item} /> : null}
       {isAsked(item) ? (
         canAct.value ? (

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { ask, Failure } from "./api.ts";
-import { Age, Command, Empty, Field, More, Pill, Problem, useKeys, Value } from "./parts.tsx";
+import { Age, Command, Empty, Field, Mark, More, Problem, useKeys, Value } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
 import { json, moment, plural, shellWord } from "./text.ts";
 
@@ -85,7 +85,7 @@ export function Ledger(): JSX.Element {
       <Problem error={error} />
       {text !== "" && !isBusy && entries.length > 0 ? (
         <p class="verdict">
-          {`${plural(ran.length, "call")} of ${plural(new Set(ran.map((each) => each.key)).size, "key")}, ${plural(entries.length - ran.length, "repeat")} that did not run again`}
+          {`${plural(ran.length, "call")} of ${plural(new Set(ran.map((each) => each.key)).size, "key")}${entries.length === ran.length ? ", none asked for again" : `, ${plural(entries.length - ran.length, "repeat")} that did not run again`}`}
         </p>
       ) : null}
       {entries.length === 0 && !isBusy ? (
@@ -104,7 +104,7 @@ export function Ledger(): JSX.Element {
                 aria-expanded={opened === id}
                 onClick={() => setOpened(opened === id ? null : id)}
               >
-                <Pill word={entry.status} />
+                <Mark word={entry.status} />
                 <strong class="name">{entry.tool}</strong>
                 <code class="grow text">{json(entry.args)}</code>
                 {entry.asked > 1 ? <span class="tag">{`asked ${entry.asked} times`}</span> : null}

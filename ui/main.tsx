@@ -13,7 +13,7 @@ import { Command, Dialog, notice, useKeys } from "./parts.tsx";
 import { go, link, route } from "./router.ts";
 import { SessionPage } from "./session.tsx";
 import { Sessions } from "./sessions.tsx";
-import { showHiddenCharacters } from "./text.ts";
+import { shortPlace, showHiddenCharacters } from "./text.ts";
 
 showHiddenCharacters();
 
@@ -138,11 +138,11 @@ function Side({ page, open, help }: { page: string; open: () => void; help: () =
         <button type="button" class="quiet" onClick={help}>
           Keys <kbd>?</kbd>
         </button>
-        <p class="store">
+        <p class="store" title={me.value?.store}>
           <span class={isLive.value ? "dot live" : "dot"} aria-hidden="true" />
           {isLive.value ? "live" : "not connected"}
           <br />
-          {me.value?.store}
+          {shortPlace(me.value?.store ?? "")}
         </p>
       </div>
     </header>

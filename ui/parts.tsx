@@ -24,6 +24,11 @@ export function Pill({ word, tone }: { word: string; tone?: string }): JSX.Eleme
   return <span class={`pill ${tone ?? TONES[word] ?? ""}`}>{word.replaceAll("_", " ")}</span>;
 }
 
+/** The same word in a list: a dot and a column of one width, so that rows stay calm and aligned. */
+export function Mark({ word, tone }: { word: string; tone?: string }): JSX.Element {
+  return <span class={`mark ${tone ?? TONES[word] ?? ""}`}>{word.replaceAll("_", " ")}</span>;
+}
+
 /** How long ago something was. `words` has a `#` for it. */
 export function Age({ at, words = "#" }: { at: string | null; words?: string }): JSX.Element | null {
   if (at === null) return null;
@@ -81,8 +86,12 @@ export function Empty({
   );
 }
 
+const ONE_LINE = 60;
+
+/** JSON, on one line if it fits there. */
 export function Value({ value }: { value: unknown }): JSX.Element {
-  const text = json(value, typeof value === "string" ? 0 : 2);
+  const line = json(value);
+  const text = typeof value === "string" || line.length <= ONE_LINE ? line : json(value, 2);
   return <pre class="value">{text}</pre>;
 }
 

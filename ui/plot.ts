@@ -10,7 +10,7 @@ export interface Series {
   readonly unit: string;
 }
 
-const HEIGHT = 180;
+const HEIGHT = 150;
 
 /**
  * Draws bars and lines over time (seconds), or over whole numbers. Returns a function that removes the plot.
@@ -29,22 +29,24 @@ export function draw(
     ticks: { show: false },
   };
   const units = [...new Set(series.map(({ unit }) => unit))];
-  const bars = Plot.paths.bars?.({ size: [0.7, 36], radius: 0.2 });
+  const bars = Plot.paths.bars?.({ size: [0.7, 36], radius: 0.1 });
   const plot = new Plot(
     {
       width: Math.max(200, into.clientWidth),
       height: HEIGHT,
       cursor: { y: false },
-      legend: { live: false },
+      legend: { show: series.length > 1, live: false },
       scales: {
         x: { time: isTime, range: (_: unknown, min: number, max: number) => pad(min, max, isTime) },
         ...Object.fromEntries(units.map((unit) => [unit, { range: fromZero }])),
       },
       axes: [
         isTime
-          ? axis
+          ? { ...axis, grid: { show: false }, size: 32 }
           : {
               ...axis,
+              grid: { show: false },
+              size: 32,
               values: (_: unknown, numbers: number[]) =>
                 numbers.map((number) => (Number.isInteger(number) ? String(number) : "")),
             },
@@ -63,8 +65,8 @@ export function draw(
           label,
           scale: unit,
           stroke: colour(name),
-          fill: index === 0 ? `${colour(name)}66` : undefined,
-          width: 1.5,
+          fill: index === 0 ? `${colour(name)}55` : undefined,
+          width: index === 0 ? 0 : 1.5,
           ...(index === 0 && bars ? { paths: bars } : {}),
           points: { show: index > 0 && at.length < 60 },
         })),

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { act, ask, canAct, Failure, onChange, useAnswer } from "./api.ts";
 import { memo } from "./memo.ts";
-import { Age, Command, Dialog, Empty, Field, More, Pill, Problem, say, Value } from "./parts.tsx";
+import { Age, Command, Dialog, Empty, Field, Mark, More, Pill, Problem, say, Value } from "./parts.tsx";
 import type { Series } from "./plot.ts";
 import { go, link, route, setQuery } from "./router.ts";
 import { wordFor } from "./sessions.tsx";
@@ -19,7 +19,7 @@ const TABS = ["timeline", "versions", "calls"] as const;
 export function SessionPage({ id }: { id: string }): JSX.Element {
   const mine = (stream: string): boolean => stream === `session/${id}`;
   const { data, error } = useAnswer("session show", { session: id, calls: 200 }, mine);
-  const [dialog, setDialog] = useState<"fork" | "cancel" | "retry" | "effects" | null>(null);
+  const [dialog, setDialog] = useState<Act | null>(null);
   const { tab = "timeline" } = route.value.query;
   if (data === null)
     return (
@@ -34,9 +34,12 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
         <p class="crumbs">
           <a href={link("sessions")}>Sessions</a>
         </p>
-        <h1>
-          {data.title ?? data.session} <Pill word={wordFor(data)} />
-        </h1>
+        <div class="title-line">
+          <h1>
+            {data.title ?? data.session} <Pill word={wordFor(data)} />
+          </h1>
+          <Acts data={data} open={setDialog} />
+        </div>
         <p class="sub facts-line">
           <code>{data.session}</code>
           <span>{plural(data.messages, "message")}</span>
@@ -60,26 +63,6 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
           <Age at={data.updatedAt} words="changed # ago" />
         </p>
         <Holder data={data} />
-        <div class="acts">
-          <button type="button" disabled={!canAct.value} onClick={() => setDialog("fork")}>
-            Fork…
-          </button>
-          {data.status === "active" ? (
-            <>
-              <button type="button" disabled={!canAct.value} onClick={() => setDialog("cancel")}>
-                Cancel…
-              </button>
-              <button type="button" disabled={!canAct.value} onClick={() => setDialog("retry")}>
-                Retry…
-              </button>
-            </>
-          ) : null}
-          {data.forkedFrom === null ? null : (
-            <button type="button" disabled={!canAct.value} onClick={() => setDialog("effects")}>
-              {data.effects === "on" ? "Effects off…" : "Effects on…"}
-            </button>
-          )}
-        </div>
         <div class="tabs" role="tablist" aria-label="Views">
           {TABS.map((each) => (
             <button
@@ -111,6 +94,33 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
   );
 }
 
+type Act = "fork" | "cancel" | "retry" | "effects";
+
+function Acts({ data, open }: { data: Shown; open: (act: Act) => void }): JSX.Element {
+  return (
+    <div class="acts">
+      <button type="button" disabled={!canAct.value} onClick={() => open("fork")}>
+        Fork…
+      </button>
+      {data.status === "active" ? (
+        <>
+          <button type="button" disabled={!canAct.value} onClick={() => open("cancel")}>
+            Cancel…
+          </button>
+          <button type="button" disabled={!canAct.value} onClick={() => open("retry")}>
+            Retry…
+          </button>
+        </>
+      ) : null}
+      {data.forkedFrom === null ? null : (
+        <button type="button" disabled={!canAct.value} onClick={() => open("effects")}>
+          {data.effects === "on" ? "Effects off…" : "Effects on…"}
+        </button>
+      )}
+    </div>
+  );
+}
+
 function Holder({ data: { heldBy, goneHolder } }: { data: Shown }): JSX.Element | null {
   if (heldBy)
     return <p class="holder live">{`held by ${heldBy.label}, pid ${heldBy.pid} on ${heldBy.host}`}</p>;
@@ -139,7 +149,7 @@ function Past({ data }: { data: Shown }): JSX.Element {
       ) : (
         <>
           <Timeline data={shown} onPick={setPicked} />
-          <Legend />
+          <Legend data={shown} />
           {shown.earlier === null && before === undefined ? null : (
             <p class="acts">
               {shown.earlier === null ? null : (
@@ -477,7 +487,7 @@ function Calls({ data }: { data: Shown }): JSX.Element {
       <ul class="table calls" aria-label="Calls, the latest first">
         {calls.map((call) => (
           <li key={call.callId} class="line">
-            <Pill word={call.status} />
+            <Mark word={call.status} />
             <strong class="name">{call.tool}</strong>
             <code class="grow text">{JSON.stringify(call.args)}</code>
             {call.attempt > 1 ? <span class="tag">attempt {call.attempt}</span> : null}

@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { act, ask, canAct, Failure, onChange } from "./api.ts";
 import { memo } from "./memo.ts";
-import { Age, Command, Dialog, Empty, More, Pill, Problem, say, useKeys } from "./parts.tsx";
+import { Age, Command, Dialog, Empty, Mark, More, Pill, Problem, say, useKeys } from "./parts.tsx";
 import { go, link, route, setQuery } from "./router.ts";
 import { plural, shellWord } from "./text.ts";
 
@@ -14,10 +14,10 @@ type Row = ResultOf<"session list">["sessions"][number];
 const PAGE = 100;
 const STATUSES = ["running", "crashed", "idle", "completed", "failed", "cancelled"];
 const TEXT_FILTERS = [
-  ["text", "id, title or goal"],
-  ["goal", "goal"],
-  ["tool", "tool"],
-  ["metadata", "name=value"],
+  ["text", "Find an id, a title or a goal"],
+  ["goal", "Goal"],
+  ["tool", "Tool"],
+  ["metadata", "Metadata: name=value"],
 ] as const;
 
 export function wordFor({ status, running, crashed }: Row): string {
@@ -165,6 +165,16 @@ export function Sessions(): JSX.Element {
           when a program opens one. The demo leaves one behind:
         </Empty>
       ) : null}
+      {rows.length === 0 ? null : (
+        <p class="columns sessions" aria-hidden="true">
+          <span class="mark">Status</span>
+          <span class="name">Session</span>
+          <span class="grow">Title</span>
+          <span class="cell open">Calls</span>
+          <span class="cell goal">Goal</span>
+          <span class="age">Changed</span>
+        </p>
+      )}
       <ul class="table sessions" aria-label="Sessions, the last changed first">
         {pages.map((page, index) => (
           <Page
@@ -212,19 +222,19 @@ const Page = memo(({ page, chosen, current, toggle }: PageProps) => (
           onChange={() => toggle(row.session)}
           aria-label={`Select session ${row.session}`}
         />
-        <Pill word={wordFor(row)} />
+        <Mark word={wordFor(row)} />
         <a class="name" href={link("session", row.session)}>
           {row.session}
         </a>
         <span class="grow sub">{row.title ?? ""}</span>
-        {row.openCalls === 0 ? null : <Pill word={plural(row.openCalls, "open call")} tone="warn" />}
-        {row.stale ? <Pill word="stale" /> : null}
-        {row.goal === null ? null : (
-          <a class="tag" href={link("goals", row.goal)}>
-            {row.goal}
-          </a>
-        )}
         {row.parent === null ? null : <span class="tag">part of {row.parent}</span>}
+        {row.stale ? <Pill word="stale" /> : null}
+        <span class="cell open">
+          {row.openCalls === 0 ? null : <Pill word={plural(row.openCalls, "open call")} tone="warn" />}
+        </span>
+        <span class="cell goal">
+          {row.goal === null ? null : <a href={link("goals", row.goal)}>{row.goal}</a>}
+        </span>
         <Age at={row.updatedAt} />
       </li>
     ))}
@@ -266,10 +276,10 @@ function BulkDialog({
         <p>
           {plural(fits.length, "session")} of {rows.length} would change. Ended sessions are left as they are.
         </p>
-        <ul class="reviewed">
+        <ul class="reviewed states">
           {rows.map((row) => (
             <li key={row.session}>
-              <Pill word={wordFor(row)} /> <strong>{row.session}</strong>{" "}
+              <Mark word={wordFor(row)} /> <strong class="grow">{row.session}</strong>{" "}
               <span class="sub">
                 {done[row.session] ??
                   (row.status === "active"

@@ -48,7 +48,7 @@ const UNITS = [
 ] as const;
 
 export function ageOf(iso: string | null): string {
-  return iso === null ? "" : lasting(Math.max(0, now.value - Date.parse(iso)));
+  return iso === null ? "" : lasting(Math.max(1_000, now.value - Date.parse(iso)));
 }
 
 /** `4 min`, `3.2 s`, `80 ms`. */
@@ -84,6 +84,13 @@ export function plural(count: number, word: string): string {
 
 export function usd(amount: number): string {
   return amount === 0 ? "$0" : amount < 0.01 ? `$${amount.toPrecision(2)}` : `$${amount.toFixed(2)}`;
+}
+
+/** The end of a store's address: `sqlite …/.holdfast/store.db`. */
+export function shortPlace(address: string): string {
+  const [kind = "", path = ""] = address.split(/ (.*)/s);
+  const names = path.split("/");
+  return !path.startsWith("/") || names.length < 4 ? address : `${kind} …/${names.slice(-2).join("/")}`;
 }
 
 /** A word for a shell: quoted if it has to be. */

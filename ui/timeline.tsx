@@ -261,12 +261,15 @@ function ticksOf(
   return ticks;
 }
 
-export function Legend(): JSX.Element {
+/** Explains the kinds of bars that are there. */
+export function Legend({ data }: { data: TimelineData }): JSX.Element {
+  const drawn = new Set(data.bars.map(toneOf));
   const rows = [
     ["model", "model call"],
     ["tool mutate", "effect"],
     ["tool read", "read"],
     ["tool unknown", "outcome unknown"],
+    ["tool failed", "failed"],
     ["verify", "verify"],
     ["wait", "waits for a person"],
     ["repeat", "repeat, not run"],
@@ -274,16 +277,18 @@ export function Legend(): JSX.Element {
   ] as const;
   return (
     <ul class="legend" aria-label="Colours">
-      {rows.map(([tone, label]) => (
-        <li key={tone}>
-          <svg width="18" height="12" aria-hidden="true">
-            <g class={`bar ${tone}`}>
-              <rect x="1" y="1" width="16" height="10" rx="2" />
-            </g>
-          </svg>
-          {label}
-        </li>
-      ))}
+      {rows
+        .filter(([tone]) => drawn.has(tone))
+        .map(([tone, label]) => (
+          <li key={tone}>
+            <svg width="18" height="12" aria-hidden="true">
+              <g class={`bar ${tone}`}>
+                <rect x="1" y="1" width="16" height="10" rx="2" />
+              </g>
+            </svg>
+            {label}
+          </li>
+        ))}
     </ul>
   );
 }
