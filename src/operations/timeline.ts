@@ -105,6 +105,7 @@ class Builder {
   readonly bars: Bar[] = [];
   readonly turns: z.input<typeof turn>[] = [];
   private readonly attempts = new Map<string, Bar>();
+  private readonly gaps = new Map<Lane, Bar>();
   private readonly waits = new Map<string, Bar>();
   private readonly tools = new Map<string, { tool: string; effect: string | null }>();
   private asked: number | null = null;
@@ -117,7 +118,7 @@ class Builder {
     const current = this.lane(at);
     if (type.startsWith("call.")) this.call(seq, at, type, data);
     else this.other(seq, at, type, data);
-    if (!isFromOutside(event)) current.seen = at;
+    if (!isFromOutside(event) && !current.crashed) current.seen = at;
     this.lastAt = at;
   }
 
@@ -142,6 +143,8 @@ class Builder {
     if (before) {
       before.until = before.seen;
       if (from !== null) this.crash(before, seq, at, `${from} was lost`);
+      const gap = this.gaps.get(before);
+      if (gap) gap.until = at;
     }
     this.lanes.push({
       token,
@@ -157,8 +160,12 @@ class Builder {
     this.asked = null;
   }
 
-  /** Marks a lane as crashed; its attempts without an outcome end where it was last seen. */
+  /**
+   * Marks a lane as crashed; its attempts without an outcome end where it was last seen. An answer for a dead
+   * process frees its lease, so the next holder names no previous one: then the lost call is the evidence.
+   */
   crash(of: Lane, seq: number, until: number | null, evidence: string): void {
+    if (of.crashed) return;
     of.crashed = true;
     of.evidence = evidence;
     of.until = of.seen;
@@ -167,7 +174,9 @@ class Builder {
       each.until = Math.max(each.from, of.seen);
       each.status = "unknown";
     }
-    this.bars.push({ ...blank("gap", of.token, seq, of.seen), until, label: evidence, status: "crashed" });
+    const gap = { ...blank("gap", of.token, seq, of.seen), until, label: evidence, status: "crashed" };
+    this.gaps.set(of, gap);
+    this.bars.push(gap);
   }
 
   private other(seq: number, at: number, type: string, data: Data): void {
@@ -237,6 +246,9 @@ class Builder {
     }
     const attempt = this.attempts.get(id);
     if (!attempt || type === "call.granted") return;
+    const of = this.lanes.find(({ token }) => token === attempt.token);
+    if (of && data["gone"] === true)
+      this.crash(of, attempt.seq, null, `${of.owner ?? "its process"} was lost`);
     attempt.status = type === "call.lost" ? "unknown" : type.slice("call.".length);
     // The outcome may be found out later, by `verify` or a person: the attempt itself ended before.
     const isOwn =

@@ -23,7 +23,8 @@ export function undecidedCalls(state: SessionState): Call[] {
 export function escalateToPerson(calls: Iterable<Call>, why: string = SESSION_ENDED): Draft[] {
   return [...calls].flatMap(({ callId, status, attempt }): Draft[] => {
     if (!isOpen(status) || status === "waiting") return [];
-    const lost: Draft[] = status === "issued" ? [{ type: "call.lost", data: { callId, attempt, why } }] : [];
+    const data = { callId, attempt, why, gone: true } as const;
+    const lost: Draft[] = status === "issued" ? [{ type: "call.lost", data }] : [];
     return [...lost, { type: "call.waiting", data: { callId, why } }];
   });
 }

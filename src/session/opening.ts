@@ -161,8 +161,9 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
     // Calls that were unknown already, too: `settleMs` counts from this takeover.
     if (call.status === "waiting" || (call.status === "unknown" && call.doubt === null)) continue;
     const why = call.status === "issued" ? "the process that ran it is gone" : (call.why ?? "unknown");
-    const person = call.needsPerson ? { person: true } : {};
-    events.push({ type: "call.lost", data: { callId: call.callId, attempt: call.attempt, why, ...person } });
+    const { callId, attempt, status, needsPerson } = call;
+    const marks = { ...(needsPerson && { person: true }), ...(status === "issued" && { gone: true }) };
+    events.push({ type: "call.lost", data: { callId, attempt, why, ...marks } });
   }
   for (const [id, amounts] of Object.entries(state.budget.reserved)) {
     if (isChildReservation(id)) continue;

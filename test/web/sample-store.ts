@@ -14,6 +14,7 @@ export interface Script {
   readonly doubt?: boolean;
   readonly budget?: number;
   readonly until?: "done";
+  readonly large?: number;
 }
 
 /** Starts the agent. `lines` has what it printed so far. */

@@ -257,6 +257,8 @@ export const lostSchema = lazySchema(() =>
     attempt: z.int().positive(),
     why: text,
     started: z.literal(false).optional(),
+    /** Written by another process, because the one that ran the call is gone. */
+    gone: z.literal(true).optional(),
     /** It waits for a person's answer to another session, such as its sub-agent. */
     person: z.literal(true).optional(),
   }),

@@ -14,6 +14,8 @@ interface Script {
   /** The last call throws, so that its outcome is unknown. */
   readonly doubt?: boolean;
   readonly budget?: number;
+  /** The last call returns a text of so many characters. */
+  readonly large?: number;
   /** Runs again until the work is done, as a supervisor would. */
   readonly until?: "done";
 }
@@ -37,6 +39,7 @@ async function execute(args: unknown): Promise<unknown> {
   if (isLast && script.hang) await new Promise((resolve) => setTimeout(resolve, 600_000));
   if (isLast && script.doubt && made <= script.calls.length)
     throw new Error("socket hang up after the request was sent");
+  if (isLast && script.large) return { ok: true, text: "x".repeat(script.large) };
   return { ok: true, receipt: `re_${made}` };
 }
 
