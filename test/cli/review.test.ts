@@ -1,0 +1,127 @@
+// Events in the name of a person that a real pull brings, as people meet them on the command line.
+
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Entry } from "../../src/model/goal/index.ts";
+import { forge, plant } from "../projections/forged-events.ts";
+import { quickFolder } from "../quick-folder.ts";
+import { runInside } from "./inside.ts";
+
+const NOBODY = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };
+
+let folder: string;
+let project: string;
+let theirs: string;
+beforeEach(async () => {
+  folder = mkdtempSync(join(quickFolder(), "holdfast-review-"));
+  project = join(folder, "project");
+  theirs = join(folder, "theirs");
+  git(folder, "ann", "init", "-q", "-b", "main", project);
+  await here("init", "--agent", "none");
+  await here("goal", "new", "app", "Ship app", "--phase", "API");
+  await here("block", "add", "security review pending", "--everything");
+  git(project, "ann", "add", "-A");
+  git(project, "ann", "commit", "-qm", "made");
+  git(folder, "ann", "clone", "-q", project, theirs);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function git(cwd: string, name: string, ...args: string[]): string {
+  const who = { GIT_AUTHOR_NAME: name, GIT_COMMITTER_NAME: name };
+  const mail = { GIT_AUTHOR_EMAIL: `${name}@x`, GIT_COMMITTER_EMAIL: `${name}@x` };
+  const env = { ...process.env, ...NOBODY, ...who, ...mail };
+  return execFileSync("git", args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+const here = (...args: string[]) => runInside(project, args);
+async function data<Data>(...args: string[]): Promise<Data> {
+  const { out } = await here(...args, "--json");
+  return (JSON.parse(out) as { data: Data }).data;
+}
+
+/** Resolves the blocker, decides something and adds a task, all in the name of ann. */
+async function forgeries(): Promise<Entry[]> {
+  const { events } = await data<{ events: { type: string; uid: string }[] }>("events");
+  const blocker = events.find(({ type }) => type === "blocker.reported")?.uid ?? "";
+  const phase = events.find(({ type }) => type === "phase.added")?.uid ?? "";
+  const by = { name: "ann", role: "human" };
+  const at = Date.now() + 1_000;
+  const text = { context: "money", decision: "Agents may pay", reason: "r", type: "constraint" };
+  const decision = {
+    id: "D-001",
+    ...text,
+    date: "2026-01-02",
+    reversible: true,
+    files: [],
+    alternatives: [],
+  };
+  const plan = { id: "T-001", kind: "build", title: "pay", description: null, phase: 1, plan: null, wave: 1 };
+  const lists = { dependsOn: [], files: [], acceptance: [] };
+  const acts: [string, object, Record<string, string>][] = [
+    ["blocker.resolved", { blocker: "B-001", resolution: "reviewed" }, { "B-001": blocker }],
+    ["decision.made", { ...decision, supersedes: null }, {}],
+    ["task.added", { ...plan, ...lists }, { P1: phase }],
+  ];
+  return acts.map(([type, given, refs], c) =>
+    forge({ t: at, c, at, type, refs, data: { by, ...given } }, "app"),
+  );
+}
+
+/** A `git` that leaves a trace, in front of the real one. */
+function watchedGit(): { path: string; ran: () => string } {
+  const bin = join(folder, "bin");
+  const trace = join(folder, "trace");
+  mkdirSync(bin);
+  const real = execFileSync("which", ["git"], { encoding: "utf8" }).trim();
+  writeFileSync(join(bin, "git"), `#!/bin/sh\necho "$@" >> '${trace}'\nexec '${real}' "$@"\n`);
+  chmodSync(join(bin, "git"), 0o755);
+  return {
+    path: `${bin}:${process.env["PATH"] ?? ""}`,
+    ran: () => (existsSync(trace) ? readFileSync(trace, "utf8") : ""),
+  };
+}
+
+test("a forged act of a person is labelled, listed and without effect until a person accepts it", async () => {
+  plant({ root: theirs }, await forgeries(), "app");
+  git(theirs, "mallory", "add", "-A");
+  git(theirs, "mallory", "commit", "-qm", "nothing to see");
+  const commit = git(theirs, "mallory", "rev-parse", "HEAD").slice(0, 10);
+  git(project, "ann", "pull", "-q", "--ff-only", theirs, "main");
+  const label = `from a pull, unsigned (commit ${commit} by "mallory")`;
+
+  const status = (await here("status")).out;
+  expect(status).toMatch(/from a pull, unsigned, to confirm: blocker resolved B-001: "reviewed" by "ann"/);
+  expect(status).toContain("holdfast review");
+  const { waiting } = await data<{ waiting: { uid: string; what: string; origin: string }[] }>("review");
+  expect(waiting).toMatchObject([{ what: 'blocker resolved B-001: "reviewed"', by: "ann", origin: label }]);
+  expect((await here("review")).out).toContain("holdfast review --accept <uid>");
+  expect(await data("blockers")).toMatchObject({ active: 1 });
+  expect(await data("decisions")).toMatchObject({ decisions: [{ id: "D-001", origin: label }] });
+  expect((await here("task", "show", "T-001")).out).toContain(`added ${label}`);
+  expect((await here("brief")).out).toContain("NO EFFECT YET blocker resolved B-001");
+
+  expect((await here("review", "--accept", waiting[0]?.uid.slice(0, 10) ?? "")).out).toMatch(/^accepted/);
+  expect(await data("review")).toMatchObject({ waiting: [] });
+  expect((await here("status")).out).not.toContain("to confirm");
+  expect(await data("blockers")).toMatchObject({ active: 0 });
+});
+
+test("git is asked when a pull brought events, and not again", async () => {
+  const { path, ran } = watchedGit();
+  const before = process.env["PATH"];
+  process.env["PATH"] = path;
+  try {
+    await here("status");
+    await here("next");
+    expect(ran()).toBe("");
+    plant({ root: project }, await forgeries(), "app");
+    await here("next");
+    expect(ran().trim().split("\n")).toEqual([expect.stringContaining("log --diff-filter=A")]);
+    await here("status");
+    await here("next");
+    expect(ran().trim().split("\n")).toHaveLength(1);
+  } finally {
+    process.env["PATH"] = before;
+  }
+});
