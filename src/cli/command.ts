@@ -83,6 +83,11 @@ const READERS: Readonly<Record<string, (name: string, typed: string) => unknown>
   after: wholeNumber,
   time: duration,
   share: fraction,
+  amount: (name, typed) => {
+    const number = Number(typed);
+    if (number > 0 && Number.isFinite(number)) return number;
+    throw new Misuse(`${name}: ${typed} is not a positive number`, `For example: ${name} 10`);
+  },
   json,
   value: (_, typed) => jsonOrText(typed),
   phase: (_, typed) => (/^\d+$/.test(typed) ? Number(typed) : typed),

@@ -27,7 +27,7 @@ function activeWord(isRunning: boolean, isCrashed: boolean): string {
 export function sessionListPage({ sessions, more }: ResultOf<"session list">, screen: Screen): string {
   if (sessions.length === 0) return "no sessions\n";
   const rows = sessions.map(
-    ({ session, status, running, crashed, stale, openCalls, updatedAt, goal, parent, title }) => [
+    ({ session, status, running, crashed, stale, openCalls, updatedAt, goal, parent, title, opening }) => [
       session,
       statusWord(status === "active" ? activeWord(running, crashed) : status, screen.paint),
       stale ? "stale" : "",
@@ -35,7 +35,7 @@ export function sessionListPage({ sessions, more }: ResultOf<"session list">, sc
       ago(updatedAt),
       goal ?? "",
       parent ?? "",
-      title ?? "",
+      title ?? (opening === null ? "" : screen.paint.dim(`“${opening}”`)),
     ],
   );
   const head = ["session", "status", "age", "open calls", "changed", "goal", "part of", "title"];

@@ -114,6 +114,24 @@ export const storeCommands: readonly Command[] = [
     options: [["--why <text>", "what has changed"]],
     page: ({ session }) => `${session} may continue: run its agent, or let supervise start it\n`,
   }),
+  command("session prompt", "queue a message for a session", {
+    args: [SESSION, ["<text>", "the message"]],
+    options: [["--id <id>", "a repeated id is queued once"]],
+    page: ({ session, prompt }) => `queued ${prompt} for ${session}\n`,
+  }),
+  command("session budget", "raise the limits of a session", {
+    args: [SESSION],
+    options: [
+      ["--usd <amount>", "the new limit in dollars"],
+      ["--tokens <amount>", "the new limit in tokens"],
+      ["--turns <amount>", "the new limit in turns"],
+    ],
+    page: ({ session, limit }) => `${session}: limit ${JSON.stringify(limit)}\n`,
+  }),
+  command("session drop", "delete a version of a session", {
+    args: [SESSION, ["<version>", "its number"]],
+    page: ({ session, version }) => `version ${version} of ${session} deleted\n`,
+  }),
   command("session cancel", "stop a session, even a running one", {
     args: [SESSION],
     answersFor: true,

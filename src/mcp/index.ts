@@ -20,3 +20,9 @@ export async function readProxyConfig(file: string): Promise<ProxyConfig> {
   const { readProxyConfig: read } = await import("./proxy/proxy-config.ts");
   return read(file);
 }
+
+/** The operations that agents get as tools, by name. */
+export async function offeredOperations(): Promise<string[]> {
+  const { offeredTools } = await import("./server/tools.ts");
+  return offeredTools().map(({ operation }) => operation.name);
+}

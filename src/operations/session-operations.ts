@@ -44,6 +44,21 @@ async function parentOf({ journal }: Holdfast, id: string): Promise<string | nul
   }
 }
 
+/** A session without a title is listed by the first message of its user, which is among its first events. */
+const OPENING_EVENTS = 12;
+
+async function openingOf({ journal }: Holdfast, id: string): Promise<string | null> {
+  try {
+    const { head } = await journal.row(streamName("session", id));
+    const { state } = await journal.load(sessionKind, id, Math.min(head.seq, OPENING_EVENTS));
+    return view.openingText(state.messages);
+  } catch (error) {
+    // The list shows a session that cannot be decoded, too.
+    if (isUndecodable(error)) return null;
+    throw error;
+  }
+}
+
 export async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
   const name = streamName("session", id);
   const { held, dead } = await sessionLeases(journal, [name]);
@@ -195,7 +210,11 @@ export const sessionOperations = [
       const holdfast = await context.holdfast();
       const { sessions, cursor } = await findSessions(holdfast, wanted, limit, from);
       const rows = sessions.map(async ({ summary, ...held }) =>
-        view.sessionRowView(summary, { ...held, parent: await parentOf(holdfast, summary.id) }),
+        view.sessionRowView(summary, {
+          ...held,
+          parent: await parentOf(holdfast, summary.id),
+          opening: summary.title === null ? await openingOf(holdfast, summary.id) : null,
+        }),
       );
       return { sessions: await Promise.all(rows), more: cursor !== null, cursor };
     },
@@ -322,6 +341,47 @@ export const sessionOperations = [
       },
     },
   ),
+  mutation("session prompt", "Queue a message for a session: its next turn starts with it", {
+    who: "person",
+    vouches: true,
+    input: z.strictObject({ session, text, id: text.optional() }),
+    result: z.strictObject({ session: text, prompt: text }),
+    async run(context, { session: typed, ...prompt }) {
+      const { holdfast, id } = await findSession(context, typed);
+      const said = { by: context.by.name, ...context.via };
+      return { session: id, prompt: await holdfast.sessions.prompt(id, definedFields(prompt), said) };
+    },
+  }),
+  mutation("session budget", "Raise the limits of a session, so that a paused one can continue", {
+    who: "person",
+    vouches: true,
+    input: z.strictObject({
+      session,
+      usd: z.number().positive().optional(),
+      tokens: z.number().positive().optional(),
+      turns: z.number().positive().optional(),
+    }),
+    result: z.strictObject({ session: text, spent: amounts, limit: amounts }),
+    async run(context, { session: typed, ...limits }) {
+      const { holdfast, id } = await findSession(context, typed);
+      const said = { by: context.by.name, ...context.via };
+      await holdfast.sessions.raiseBudget(id, definedFields(limits), said);
+      const { budget } = await holdfast.sessions.get(id);
+      return { session: id, spent: { ...budget.spent }, limit: { ...budget.limit } };
+    },
+  }),
+  mutation("session drop", "Delete a version of a session: its number and label, not what happened", {
+    who: "person",
+    vouches: true,
+    input: z.strictObject({ session, version: z.int().positive() }),
+    result: z.strictObject({ session: text, version: z.int() }),
+    async run(context, { session: typed, version }) {
+      const { holdfast, id } = await findSession(context, typed);
+      const said = { by: context.by.name, ...context.via };
+      await withVersionHint(id, holdfast.sessions.deleteVersion(id, version, said));
+      return { session: id, version };
+    },
+  }),
   mutation("session cancel", "Stop a session, even while another process runs it", {
     who: "person",
     vouches: true,

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { streamId } from "../model/names.ts";
-import type { Block, Call, SessionEvents, SessionState } from "../model/session/index.ts";
+import type { Block, Call, Message, SessionEvents, SessionState } from "../model/session/index.ts";
 import { isNotStarted, isOpen, SESSION_STATUSES } from "../model/session/index.ts";
 import type { Event, EventSpec } from "../model/stream/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
@@ -20,6 +20,8 @@ export const sessionRow = z.strictObject({
   session: text,
   status: z.enum(SESSION_STATUSES),
   title: text.nullable(),
+  /** The beginning of its first question, if it has no title. */
+  opening: text.nullable(),
   goal: text.nullable(),
   createdAt: time,
   updatedAt: time,
@@ -32,9 +34,25 @@ export const sessionRow = z.strictObject({
   parent: text.nullable(),
 });
 
+const OPENING_CHARACTERS = 120;
+
+/** The beginning of the user's first message, on one line. */
+export function openingText(messages: readonly Message[]): string | null {
+  const first = messages.find(({ role }) => role === "user");
+  const words = blocksText(first?.blocks ?? [])
+    .replace(/\s+/g, " ")
+    .trim();
+  return words === "" ? null : words.slice(0, OPENING_CHARACTERS);
+}
+
 export function sessionRowView(
   from: SessionSummary,
-  around: { readonly running: boolean; readonly crashed: boolean; readonly parent: string | null },
+  around: {
+    readonly running: boolean;
+    readonly crashed: boolean;
+    readonly parent: string | null;
+    readonly opening: string | null;
+  },
 ): z.input<typeof sessionRow> {
   const createdAt = from.createdAt.toISOString();
   const updatedAt = from.updatedAt.toISOString();
@@ -190,7 +208,12 @@ export function sessionView(
     ...from,
     ...more,
     metadata: from.metadata as Record<string, z.core.util.JSONType>,
-    ...sessionRowView(from, { running: held !== null, crashed: gone !== null, parent }),
+    ...sessionRowView(from, {
+      running: held !== null,
+      crashed: gone !== null,
+      parent,
+      opening: from.title === null ? openingText(from.messages) : null,
+    }),
     messages: from.messages.length,
     prompts: from.prompts.length,
     calls: from.calls.map((each) => callView(from.id, each, around)),

@@ -37,7 +37,7 @@ import { mustSayTheSame, promptRecord } from "./prompts.ts";
 import { incarnationOf } from "./session-core.ts";
 import { cancelChildren, cancellation, type Spoken } from "./sub-agents.ts";
 import type { ForkReport, SessionVersion } from "./versions.ts";
-import { diffVersions, forkSession, noSession, versionOf } from "./versions.ts";
+import { diffVersions, forkSession, noSession, noVersion, versionOf } from "./versions.ts";
 
 /** A session as `sessions.list` returns it. `get` has the rest. */
 export interface SessionSummary {
@@ -274,6 +274,15 @@ export class Sessions {
     const say = (state: SessionState, isSame: boolean) => cancellation(state, spoken, !isHeld && isSame);
     const log = await this.speak(id, say, prepare);
     await cancelChildren(this.journal, incarnationOf(id, log.head.generation), log.state, spoken);
+  }
+
+  /** Deletes a version's number and label, also while a process runs the session. Numbers are not reused. */
+  async deleteVersion(id: string, version: number, spoken: Spoken): Promise<void> {
+    mustSpeak("sessions.deleteVersion", spoken);
+    await this.speak(id, (state) => {
+      if (!state.checkpoints.has(version)) throw noVersion(id, version);
+      return [{ type: "checkpoint.deleted", data: { version } }];
+    });
   }
 
   /** Lets a session go on that was left alone because its workers kept dying or because it is stale. */

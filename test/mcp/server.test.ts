@@ -9,6 +9,7 @@ import { Client, type Tool } from "@modelcontextprotocol/client";
 import { AjvJsonSchemaValidator } from "@modelcontextprotocol/client/validators/ajv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { estimateTokens } from "../../src/goal/index.ts";
+import { open } from "../../src/open.ts";
 import { OPERATIONS } from "../../src/operations/index.ts";
 import { environment } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
@@ -62,6 +63,15 @@ async function refusal(client: Client, name: string, args: Data): Promise<Data> 
   const answer = await client.callTool({ name, arguments: args });
   expect(answer.isError).toBe(true);
   return (answer._meta as { "holdfast/error": Data })["holdfast/error"];
+}
+
+async function recordSession(): Promise<void> {
+  const holdfast = await open(join(project.folder, ".holdfast"));
+  const session = await holdfast.session("chat");
+  await session.append({ role: "user", blocks: [{ kind: "text", text: "which order?" }] });
+  await session.checkpoint();
+  await session.checkpoint();
+  await holdfast.close();
 }
 
 describe("tools, resources and prompts", () => {
@@ -143,7 +153,14 @@ describe("tools, resources and prompts", () => {
     await say(bob.client, "task_release", { goal, task: "2" });
     for (const name of ["brief", "next", "task_list", "decisions", "blockers", "goal_show", "goal_log"])
       await say(client, name, { goal });
-    for (const name of ["status", "goal_list", "open_calls"]) await say(client, name);
+    for (const name of ["status", "goal_list", "open_calls", "session_list", "ledger", "inbox"])
+      await say(client, name);
+    await recordSession();
+    for (const name of ["session_show", "session_log", "session_versions"])
+      expect(await say(client, name, { session: "chat" })).toMatchObject({ session: "chat" });
+    const transcript = await say(client, "session_at", { session: "chat", version: 1 });
+    expect(JSON.stringify(transcript)).toContain("which order?");
+    await say(client, "session_diff", { session: "chat", before: 1, after: 2 });
     await say(client, "task_show", { goal, task: "1" });
     await say(client, "task_drop", { goal, task: "3", why: "not needed" });
     await say(bob.client, "task_claim", { goal, task: "2" });

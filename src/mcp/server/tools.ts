@@ -141,6 +141,14 @@ const ROWS: readonly Row[] = [
   ["block_confirm", "block confirm", "", "idempotent"],
   ["block_bypass", "block bypass"],
   ["block_resolve", "block resolve"],
+  ["session_list", "session list"],
+  ["session_show", "session show"],
+  ["session_log", "session log"],
+  ["session_versions", "session versions"],
+  ["session_at", "session at"],
+  ["session_diff", "session diff"],
+  ["ledger", "ledger", "Look up a call by its idempotency key before you repeat an action."],
+  ["inbox", "inbox"],
   ["open_calls", "calls", "Only people can settle them. Do not repeat what such a call may have done."],
 ];
 
