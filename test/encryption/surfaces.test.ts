@@ -1,15 +1,19 @@
 // The configuration file gives the key to every surface; without it each says what to set.
 
+import { spawn } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { loadConfig, open } from "../../src/index.ts";
-import { CommandLine, type Ran } from "../cli/command-line.ts";
+import { CommandLine, environment, type Ran } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
+import { programFile } from "../program.ts";
 import { bytesBelow, fill, KEY, MARK, NEW_KEY } from "./places.ts";
 
+const library = programFile(new URL("../../src/encryption/index.ts", import.meta.url));
 const CONFIG = `
-import { aesGcm } from ${JSON.stringify(new URL("../../src/encryption/index.ts", import.meta.url).href)};
+import { aesGcm } from ${JSON.stringify(pathToFileURL(library).href)};
 const { OLD_KEY, MY_KEY } = process.env;
 const keys = OLD_KEY ? { a: OLD_KEY, b: MY_KEY } : { [process.env.MY_NAME ?? "a"]: MY_KEY };
 export default { encryption: aesGcm({ keys, current: OLD_KEY ? "b" : undefined }) };
@@ -60,14 +64,18 @@ function call(id: number, method: string, params: object): string {
   return `${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`;
 }
 
-function asServer(name: string): Promise<Ran> {
-  const client = {
-    protocolVersion: "2025-06-18",
-    capabilities: {},
-    clientInfo: { name: "test", version: "1" },
-  };
-  const input = call(1, "initialize", client) + call(2, "tools/call", { name, arguments: {} });
-  return line.run(["mcp"], { cwd: project, env: env(), input });
+/** The answer of the MCP server to one call of a tool. */
+function asServer(name: string): Promise<string> {
+  const clientInfo = { name: "test", version: "1" };
+  const client = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo };
+  const server = spawn(process.execPath, [line.cli, "mcp"], { cwd: project, env: environment(env()) });
+  let said = "";
+  server.stdout.on("data", (chunk) => {
+    said += String(chunk);
+    if (/"id":2\}\n/.test(said)) server.stdin.end();
+  });
+  server.stdin.write(call(1, "initialize", client) + call(2, "tools/call", { name, arguments: {} }));
+  return new Promise((resolve) => server.on("close", () => resolve(said)));
 }
 
 test("every surface reads and writes the store, whose files show nothing", async () => {
@@ -114,7 +122,7 @@ test("separate processes have it too: status, a hook, its ingest and the MCP ser
   });
   expect(await ok("goal", "show")).toContain(MARK);
   const server = await asServer("brief");
-  expect(server.out).toContain(`${MARK} decision`);
+  expect(server).toContain(`${MARK} decision`);
 });
 
 test("an export holds nothing readable, and an import with the same ring brings it all back", async () => {
