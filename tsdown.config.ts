@@ -49,6 +49,7 @@ export default defineConfig({
     langgraph: "src/integrations/langgraph/index.ts",
     "ai-sdk": "src/integrations/ai-sdk/index.ts",
     anthropic: "src/integrations/anthropic/index.ts",
+    openai: "src/integrations/openai/index.ts",
     "openai-agents": "src/integrations/openai-agents/index.ts",
   },
   format: "esm",
@@ -60,7 +61,15 @@ export default defineConfig({
   outputOptions: { comments: false, codeSplitting: { groups: COLD_START } },
   // Node 20 does not list node:sqlite among its builtins, so the bundler there would try to resolve it.
   deps: {
-    neverBundle: [/^node:/, /^@langchain\//, /^@anthropic-ai\//, /^@openai\//, /^ai(\/|$)/, /^@ai-sdk\//],
+    neverBundle: [
+      /^node:/,
+      /^@langchain\//,
+      /^@anthropic-ai\//,
+      /^@openai\//,
+      /^openai(\/|$)/,
+      /^ai(\/|$)/,
+      /^@ai-sdk\//,
+    ],
     alwaysBundle: BUNDLED,
   },
   // The page of `holdfast ui` is for a browser, so it is a bundle of its own.

@@ -1,11 +1,11 @@
 /** Anthropic's Messages API as the model of `session.run`. */
 
 import type Anthropic from "@anthropic-ai/sdk";
-import { sleep } from "../../ledger/index.ts";
 import type { JsonObject } from "../../model/session/index.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
 import { type Artifacts, noArtifacts } from "../artifacts.ts";
 import { amountsOf, type PriceTable } from "../prices.ts";
+import { waitAsAsked } from "../retry-after.ts";
 import { AnthropicCallFailed, pausedTooOften, refuseIncompleteCall } from "./errors.ts";
 import {
   anthropicMeta,
@@ -19,7 +19,6 @@ type Params = Anthropic.MessageCreateParamsNonStreaming;
 
 const MAX_TOKENS = 8_192;
 const PAUSE_LIMIT = 8;
-const RETRY_AFTER_LIMIT_MS = 60_000;
 const NO_ARTIFACTS = noArtifacts("fromAnthropic(client, model, { artifacts: holdfast })");
 
 /** How `fromAnthropic` asks, and what an answer costs. */
@@ -128,8 +127,7 @@ async function failureOf(error: unknown, signal: AbortSignal): Promise<Error> {
   const retryable = isResponse
     ? status === 408 || status === 409 || status === 429 || status >= 500
     : RETRYABLE_TYPES.has(String(type)) || isBrokenConnection(error);
-  const waitMs = retryable ? retryAfterMs(headers) : 0;
-  if (waitMs > 0) await sleep(waitMs, signal);
+  if (retryable) await waitAsAsked(headers, signal);
   const text = `Anthropic: ${message ?? String(error)}`;
   return new AnthropicCallFailed(text, { retryable, status, cause: error });
 }
@@ -139,13 +137,6 @@ function isBrokenConnection(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (/^APIConnection|^(?:Type)?Error$/.test(error.constructor.name)) return true;
   return error.name === "AnthropicError" && (error.cause instanceof Error || ENDED_EARLY.test(error.message));
-}
-
-function retryAfterMs(headers: Headers | undefined): number {
-  const ms = Number(headers?.get("retry-after-ms") ?? Number.NaN);
-  const seconds = Number(headers?.get("retry-after") ?? Number.NaN);
-  const wanted = Number.isFinite(ms) ? ms : seconds * 1_000;
-  return Number.isFinite(wanted) ? Math.min(Math.max(wanted, 0), RETRY_AFTER_LIMIT_MS) : 0;
 }
 
 async function responseOf(
