@@ -74,6 +74,8 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["fact", "ports", "[80,443]", "--source", "compose.yml"],
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
+  ["events", "--limit", "5"],
+  ["retract", "D-001", "--why", "a test"],
   ["review"],
   ["remember", "users.sql", "--task", "1"],
   ["built", "the table of users", "--file", "users.sql"],
