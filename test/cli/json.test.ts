@@ -71,6 +71,8 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["blockers"],
   ["decide", "jose", "--for", "JWT", "--because", "typed", "--not", "jsonwebtoken: untyped"],
   ["decisions", "jose"],
+  ["events", "--limit", "3"],
+  ["retract", "D-001", "--why", "nobody wrote it"],
   ["fact", "ports", "[80,443]", "--source", "compose.yml"],
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
