@@ -5,11 +5,16 @@ import { reportFailure } from "../../src/cli/failure.ts";
 import { runProgram } from "../../src/cli/program.ts";
 import { environment, type Ran } from "./command-line.ts";
 
+let isRunning = false;
+
 export async function runInside(
   cwd: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Ran> {
+  // Two at once would each restore what the other one has set.
+  if (isRunning) throw new Error(`holdfast ${args.join(" ")}: another command still runs inside this process`);
+  isRunning = true;
   const before = { cwd: process.cwd(), env: process.env, exitCode: process.exitCode };
   const { stdout, stderr } = process;
   const listeners = stdout.listeners("error");
@@ -35,6 +40,7 @@ export async function runInside(
       if (!listeners.includes(each)) stdout.off("error", each as () => void);
     }
   }
+  isRunning = false;
   const code = Number(process.exitCode ?? 0);
   process.chdir(before.cwd);
   process.env = before.env;

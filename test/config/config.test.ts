@@ -2,7 +2,7 @@
 
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { loadConfig, open, type PayloadCodec } from "../../src/index.ts";
 import { CommandLine, type Ran } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
@@ -200,10 +200,9 @@ describe("JSON", () => {
     write("holdfast.config.json", '{ "namespace": "of-file" }');
     const namespaceWith = (env: Record<string, string>, options?: { namespace: string }): Promise<string> =>
       inside(async () => {
-        const before = { ...process.env };
-        Object.assign(process.env, env);
+        for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
         const holdfast = await open(undefined, options);
-        process.env = before;
+        vi.unstubAllEnvs();
         await holdfast.close();
         return holdfast.journal.namespace;
       });
