@@ -95,6 +95,14 @@ console.log(`phases completed: ${goal.progress().phasesCompleted} of 2`);
 let events = 0;
 for await (const _ of goal.events()) events++;
 console.log(`every change is an event: ${events === goal.seq}`);
+const { state: early } = await goal.at(1);
+console.log(`at its first event it had ${early.tasks.size} tasks`);
+// After a pull: acts in the name of people count once a person has confirmed them.
+console.log(`to confirm: ${(await goal.confirm({ events: "all", by: ann })).length}`);
 unwatch();
 await goal.close();
+console.log(`goals: ${(await holdfast.goals.list()).map(({ id }) => id).join(", ")}`);
+await holdfast.goals.prune({ status: "done", olderThanMs: 90 * 86_400_000 });
+await holdfast.goals.erase("checkout");
+console.log(`goals after the erase: ${(await holdfast.goals.list()).length}`);
 await holdfast.close();

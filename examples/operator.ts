@@ -65,6 +65,7 @@ console.log(`worker: ${answered.status}, ${answered.text}`);
 
 const detail = await desk.sessions.get("night-shift");
 console.log(`${detail.id}: ${detail.messages.length} messages, held by ${detail.heldBy?.label}`);
+await desk.sessions.deleteVersion("night-shift", 1, { by: "Ada", why: "its label was a mistake" });
 // Lets a session continue whose workers kept dying, or whose time to live has passed.
 await desk.sessions.retry("night-shift", { by: "Ada", why: "the pager has power again" });
 await desk.sessions.cancel("night-shift", { by: "Ada", why: "the shift is over" });

@@ -1,6 +1,6 @@
 /** A session's data beside its messages: a description, a plan, a budget, and how it ended. */
 
-import { isHoldfastError, open, type Plan } from "holdfast";
+import { isHoldfastError, open, type Plan, withSession } from "holdfast";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 const folder = temporaryFolder();
@@ -54,4 +54,9 @@ const first = await holdfast.session("held", { label: "first" });
 const refused = await holdfast.session("held", { ifHeld: "throw" }).catch((error: Error) => error);
 console.log(refused instanceof Error ? refused.message.replace(/ \(.*\)/, "") : "");
 await first.close();
+const status = await withSession(holdfast, "route", {}, async (lent) => {
+  await lent.append({ role: "user", text: "hello" });
+  return lent.status;
+});
+console.log(`lent for one request: ${status}`);
 await holdfast.close();

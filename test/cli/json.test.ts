@@ -77,7 +77,6 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
   ["events", "--limit", "5"],
-  ["retract", "D-001", "--why", "a test"],
   ["review"],
   ["remember", "users.sql", "--task", "1"],
   ["built", "the table of users", "--file", "users.sql"],

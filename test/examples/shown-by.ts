@@ -30,6 +30,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   openPostgres: "postgres",
   aesGcm: "encryption",
   loadConfig: "operator",
+  withSession: "session-life",
   move: "moving",
   undoMove: "moving",
   abandonMove: "moving",
@@ -58,6 +59,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Session.cancel": "session-life",
   "Session.reopen": "session-life",
 
+  "Sessions.deleteVersion": "operator",
   "Sessions.list": "operator",
   "Sessions.get": "operator",
   "Sessions.prompt": "operator",
@@ -98,6 +100,11 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
 
   runWithCheckpoints: "run-with-checkpoints",
   "Holdfast.goal": "goal",
+  "Goal.at": "goal",
+  "Goal.confirm": "goal",
+  "Goals.list": "goal",
+  "Goals.prune": "goal",
+  "Goals.erase": "goal",
   "Goal.retract": "goal",
   "Goal.addPhase": "goal",
   "Goal.addPlan": "goal",
