@@ -96,11 +96,12 @@ function namespaceLines({ namespace, otherNamespaces: others, unreadNamespaces }
 }
 
 function sessionLine(sessions: Status["sessions"]): string[] {
-  const { running, waiting, crashed, idle, ended, spentUsd, limitUsd, ofLatest } = sessions;
+  const { running, waiting, crashed, prompted, idle, ended, spentUsd, limitUsd, ofLatest } = sessions;
   const counts = [
     count(running, "running"),
     count(waiting, "with open calls"),
     count(crashed, "crashed"),
+    count(prompted, "with a queued prompt"),
     count(idle, "idle"),
     count(ended, "ended"),
   ].filter(Boolean);

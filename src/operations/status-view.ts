@@ -59,6 +59,8 @@ export const status = z.strictObject({
     running: z.int(),
     waiting: z.int(),
     crashed: z.int(),
+    /** Idle sessions with a queued prompt: `supervise` starts their agent. */
+    prompted: z.int(),
     idle: z.int(),
     ended: z.int(),
     spentUsd: z.number(),

@@ -208,6 +208,10 @@ async function sessionCounts(source: Source): Promise<Status["sessions"]> {
   const running = active.filter(({ stream }) => held.has(stream));
   const unheld = active.filter(({ stream }) => !held.has(stream) && !dead.has(stream));
   const waiting = unheld.filter(({ facets }) => facets.openCalls > 0).length;
+  const queued = new Set(
+    (await itemRows(source, { kind: "prompt", open: true })).map(({ stream }) => stream),
+  );
+  const prompted = unheld.filter(({ stream, facets }) => facets.openCalls === 0 && queued.has(stream)).length;
   // A parent's budget already includes what its sub-agents may spend and have spent.
   const payers = active.filter(({ stream }) => !isSubAgent(streamId(stream)));
   const budgets = payers.map(({ facets }) => usdOf(facets.budget));
@@ -216,7 +220,8 @@ async function sessionCounts(source: Source): Promise<Status["sessions"]> {
     running: running.length,
     waiting,
     crashed: dead.size,
-    idle: unheld.length - waiting,
+    prompted,
+    idle: unheld.length - waiting - prompted,
     ended: rows.length - active.length,
     spentUsd: sum(budgets.map((each) => each?.spent ?? 0)),
     limitUsd: limits.length === 0 ? null : sum(limits),

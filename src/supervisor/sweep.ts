@@ -18,6 +18,7 @@ import { type CrashContext, isLive, leasesUnder, markCrashedSessions } from "./c
 import { type SettleContext, type SettleReport, settleInterrupted } from "./interrupted-calls.ts";
 import { Notices, type OpenCallNote, type SupervisorEvent } from "./notices.ts";
 import { DEFAULTS, type SweepOptions } from "./options.ts";
+import { wantPrompted } from "./wanted-sessions.ts";
 import type { Attempt, Work } from "./worker-kind.ts";
 
 /** The result of one sweep, `holdfast.superviseOnce()`. */
@@ -93,6 +94,7 @@ export class Sweeper {
     };
     const leases = await leasesUnder(this.journal, "session/");
     const crashed = await attempt("marking crashed sessions", () => markCrashedSessions(context, leases), []);
+    await attempt("looking for queued prompts", () => wantPrompted(this.journal, leases), undefined);
     const reset: GoalReport["reset"][number][] = [];
     const ready: Work[] = [];
     for (const id of await this.#goalIds()) {

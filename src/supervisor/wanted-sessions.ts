@@ -1,7 +1,8 @@
 /**
  * Decides whether a session needs a worker.
  *
- * A crash requests a worker, even if no supervisor starts any now: one may come later. Right before each
+ * A crash requests a worker, and so does a prompt that is queued for a session without an owner. It stays
+ * requested if no supervisor starts any now: one may come later. Right before each
  * start the session is checked again, because anybody may have continued or ended it meanwhile.
  *
  *     removed · ended · part of a goal · a sub-agent · driven by a client · answered   over
@@ -16,13 +17,13 @@
  * may have more steps than its messages show.
  */
 
-import type { Journal } from "../journal/index.ts";
-import { streamName } from "../model/names.ts";
+import { allRows, type Journal } from "../journal/index.ts";
+import { streamId, streamName } from "../model/names.ts";
 import type { Call, Message, SessionState } from "../model/session/index.ts";
 import { openCallsOf, sessionKind } from "../model/session/index.ts";
 import type { Event } from "../model/stream/index.ts";
 import { drivenBy } from "../session/index.ts";
-import type { StreamRow } from "../store.ts";
+import type { LeaseRow, StreamRow } from "../store.ts";
 import { blockedOn, withSubAgents } from "./blocked-on.ts";
 import { isLive } from "./crashed-sessions.ts";
 import { type Work, type WorkerState, workerId, workerKind } from "./worker-kind.ts";
@@ -39,6 +40,23 @@ export async function wantWorker(journal: Journal, session: string): Promise<voi
     if (isWanted && state.life === life) return { events: [], result: undefined };
     return { events: [{ type: "worker.wanted", data: { work, life } }], result: undefined };
   });
+}
+
+/**
+ * Requests workers for idle sessions that a prompt was queued for. A worker that runs is left
+ * alone: it takes the prompt, or ends, and then the next sweep finds the prompt.
+ */
+export async function wantPrompted(journal: Journal, leases: ReadonlyMap<string, LeaseRow>): Promise<void> {
+  const asked = { of: "items", kind: "prompt", open: true, limit: 500 } as const;
+  const rows = await allRows((from) => journal.list<"items">({ ...asked, ...from }));
+  for (const stream of new Set(rows.map((row) => row.stream))) {
+    if (isLive(leases.get(stream))) continue;
+    const session = streamId(stream);
+    const worker = await journal.load(workerKind, workerId({ kind: "session", session }));
+    if (worker.state.status !== "idle") continue;
+    if (!("over" in (await remainingWork(journal, session, { life: null }))))
+      await wantWorker(journal, session);
+  }
 }
 
 export type Outlook = "start" | "wait" | { readonly over: string };
@@ -61,6 +79,8 @@ export async function outlookOf(
 
 interface RemainingWork {
   readonly open: readonly Call[];
+  /** Ids of queued prompts. */
+  readonly prompts: readonly string[];
   readonly isUnfinished: boolean;
   readonly isStale: boolean;
 }
@@ -68,7 +88,7 @@ interface RemainingWork {
 export async function remainingWork(
   journal: Journal,
   session: string,
-  { life }: WorkerState,
+  { life }: Pick<WorkerState, "life">,
 ): Promise<{ readonly over: string } | RemainingWork> {
   const row = await journal.row(streamName("session", session));
   if (row.state !== "live" || (life !== null && row.head.generation !== life))
@@ -82,7 +102,8 @@ export async function remainingWork(
   if (isAnswered(state)) return { over: "it is answered" };
   const open = openCallsOf(state);
   const isStale = state.ttlMs !== null && journal.now() - state.updatedAt > state.ttlMs;
-  return { open, isUnfinished: open.length > 0 || state.unfinished.size > 0, isStale };
+  const prompts = state.prompts.map(({ id }) => id);
+  return { open, prompts, isUnfinished: open.length > 0 || state.unfinished.size > 0, isStale };
 }
 
 function isAnswered(state: SessionState): boolean {

@@ -42,6 +42,8 @@ type Own = OwnedLog<WorkerState>;
 interface Start {
   readonly at: number;
   hasChanged(): Promise<boolean>;
+  /** Ids of prompts that were queued when it started. */
+  readonly prompts: ReadonlySet<string>;
 }
 
 interface End {
@@ -246,7 +248,11 @@ export class Workers {
     if (own.state.isWantedAgain || isAbandoned(lease ?? undefined)) {
       return died("it ended without having closed the session");
     }
-    if (!rest.isUnfinished) return DONE;
+    if (!rest.isUnfinished) {
+      // Counted as a death, else every sweep would start a worker that ignores the prompt.
+      const isIgnored = rest.prompts.some((id) => start.prompts.has(id));
+      return isIgnored ? died("it ended without having taken a queued prompt") : DONE;
+    }
     const now = this.#journal.now();
     const due = rest.open.map((call) => dueAt(call, now) ?? start.at);
     const hasDueTimes = due.length > 0 && due.every((at) => at > start.at);
@@ -282,10 +288,17 @@ export class Workers {
     const at = this.#journal.now();
     if (work.kind === "session") {
       const positions = await this.#news.positions(work.session);
-      return { at, hasChanged: () => this.#news.hasNewsAfter(work.session, positions) };
+      const rest = await remainingWork(this.#journal, work.session, { life: null });
+      const prompts = new Set("over" in rest ? [] : rest.prompts);
+      return { at, prompts, hasChanged: () => this.#news.hasNewsAfter(work.session, positions) };
     }
     const revision = await this.#revisionOf(work);
-    return { at, hasChanged: async () => revision === null || (await this.#revisionOf(work)) !== revision };
+    const prompts = new Set<string>();
+    return {
+      at,
+      prompts,
+      hasChanged: async () => revision === null || (await this.#revisionOf(work)) !== revision,
+    };
   }
 
   async #revisionOf({ goal, task }: Extract<Work, { kind: "task" }>): Promise<number | null> {

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { Holdfast, Journal, open } from "../../src/index.ts";
+import { readStatus } from "../../src/operations/index.ts";
 import { runInside } from "../cli/inside.ts";
 import { counting, fatal, openBench } from "../ledger/bench.ts";
 import { quickFolder } from "../quick-folder.ts";
@@ -62,8 +63,33 @@ test("a prompt for an idle session is seen by sessions.get and session show", as
   await holdfast.close();
   const { out } = await runInside(project, ["session", "show", "s", "--store", "store.db"]);
   expect(out).toContain("1 prompt waits for its agent to run again");
+  expect((await runInside(project, ["status", "--store", "store.db"])).out).toContain(
+    "1 with a queued prompt",
+  );
   rmSync(project, { recursive: true });
 });
+
+test.each(subjects)(
+  "status counts sessions with a queued prompt, until an agent has it, on '$name'",
+  async (subject) => {
+    const { store, dispose } = await subject.open();
+    const holdfast = new Holdfast(new Journal({ store }));
+    const counts = async () => {
+      const { running, prompted, idle } = (await readStatus(store, { now: Date.now() })).sessions;
+      return { running, prompted, idle };
+    };
+    for (const id of ["a", "b"]) await (await holdfast.session(id)).close();
+    await holdfast.sessions.prompt("a", { id: "p1", text: "Are you there?" }, { by: "ann" });
+    expect(await counts()).toEqual({ running: 0, prompted: 1, idle: 1 });
+    const session = await holdfast.session("a");
+    expect(await counts()).toEqual({ running: 1, prompted: 0, idle: 1 });
+    await session.run({ model: async () => ({ message: { text: "Yes" } }) });
+    await session.close();
+    expect(await counts()).toEqual({ running: 0, prompted: 0, idle: 2 });
+    await holdfast.close();
+    await dispose();
+  },
+);
 
 test("the same description at every start is recorded once, and the default label is short", async () => {
   const holdfast = await open("memory:");

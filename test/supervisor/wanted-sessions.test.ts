@@ -137,3 +137,30 @@ test("a session that waits for another's call continues when a person has resolv
   await poll(ended).toEqual(["waiting", "done"]);
   expect((await holdfast.sessions.get("b")).messages.at(-1)?.role).toBe("assistant");
 });
+
+test("a prompt queued for an idle session starts a worker, once", async () => {
+  const session = await holdfast.session("idle", { ttlMs: null });
+  await session.append([user("First"), answer]);
+  await session.close();
+  const run = (each: Session) =>
+    each.run({ model: async () => ({ message: { text: "Yes" } }), prompt: "Continue" });
+  const { started, ended, looks } = place.supervise({ ...place.acting(run) });
+  await looks();
+  expect(started()).toEqual([]);
+  await holdfast.sessions.prompt("idle", { text: "Are you there?" }, { by: "ann" });
+  await poll(ended).toEqual(["done"]);
+  await looks();
+  expect(started()).toEqual(["idle"]);
+  expect((await holdfast.sessions.get("idle")).prompts).toEqual([]);
+});
+
+test("no worker starts for a prompt to a session that others drive, or whose worker ignores it", async () => {
+  await (await holdfast.session("of-goal", { ttlMs: null, goal: "g" })).close();
+  await (await holdfast.session("ignored", { ttlMs: null })).close();
+  for (const id of ["of-goal", "ignored"])
+    await holdfast.sessions.prompt(id, { text: "Are you there?" }, { by: "ann" });
+  const { of, started } = place.supervise({ start: ENDS, maxDeaths: 1 });
+  await poll(() => of("worker.looping").length).toBe(1);
+  expect(started()).toEqual(["ignored"]);
+  expect(await place.workers()).toEqual({ "session ignored": "looping" });
+});

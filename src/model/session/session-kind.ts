@@ -107,6 +107,7 @@ class FacetPreview {
     this.lastAt = place.at;
     if (draft.type === "message") {
       messageArtifacts(draft.data.message.blocks, this.artifacts);
+      this.takePrompt(draft.data.message.id, place);
       return;
     }
     if (draft.type === "checkpoint") {
@@ -122,6 +123,10 @@ class FacetPreview {
     const change = budgetChange(draft);
     if (change) this.budget = changeBudget(this.budget, change);
     if (draft.type.startsWith("session.")) this.applySession(draft, place);
+    if (draft.type === "prompt.queued") {
+      const { id } = draft.data;
+      this.putItem({ kind: "prompt", id, seq: place.seq, status: "queued", at: place.at, doneAt: null });
+    }
     if (draft.type === "checkpoint.deleted") {
       // `endSeq`, because a fork from before this seq still has the checkpoint.
       const id = String(draft.data.version);
@@ -182,6 +187,14 @@ class FacetPreview {
       if (old !== null && old !== tag) this.putItem({ ...item, id: old, status: "replaced" });
       if (tag !== null && old !== tag) this.putItem({ ...item, id: tag, status: "current" });
     }
+  }
+
+  /** A queued prompt is an open item until it is in the transcript: supervisors look for open ones. */
+  private takePrompt(id: string, { seq, at }: Place): void {
+    const isQueued =
+      this.state.prompts.some((prompt) => prompt.id === id) ||
+      this.items.some((item) => item.kind === "prompt" && item.id === id);
+    if (isQueued) this.putItem({ kind: "prompt", id, status: "taken", doneAt: at, endSeq: seq });
   }
 
   private applyCheckpoint(data: { version: number; label: string | null }, { seq, at }: Place): void {

@@ -42,6 +42,9 @@ const status = fc.record({
 });
 const failed = fc.record({ callId, attempt, error, by: fc.constantFrom("definite", "presumed") });
 const reserved = fc.record({ id: callId.map((id) => `child:${id}`), amounts });
+const promptId = fc.constantFrom("p1", "p2", "p3");
+const text = { kind: "text", text: "Go" };
+const message = { role: "user", createdAt: "2026-01-01T00:00:00.000Z", blocks: [text] };
 const anyDraft = fc.oneof(
   draft("session.described", description),
   draft("session.status", status),
@@ -53,6 +56,8 @@ const anyDraft = fc.oneof(
   draft("budget.limited", fc.record({ limits: amounts })),
   draft("budget.reserved", reserved),
   draft("budget.spent", fc.record({ amounts })),
+  draft("prompt.queued", fc.record({ id: promptId, blocks: fc.constant([text]), by: fc.constant("ann") })),
+  draft("message", fc.record({ message: promptId.map((id) => ({ ...message, id })) })),
 );
 
 /** The facets as the state itself implies them; `undefined` members are not compared. */
@@ -75,6 +80,7 @@ test("facets and items of any writes agree with the folded state", () => {
         expiresAt: null,
       };
       const statuses = new Map<string, unknown>();
+      const queued = new Map<string, boolean>();
       let seq = 0;
       for (const drafts of writes) {
         const at = 1_000 * (seq + 1);
@@ -100,7 +106,10 @@ test("facets and items of any writes agree with the folded state", () => {
         Object.assign(facets, change?.facets);
         for (const { kind, id, status } of change?.items ?? []) {
           if (kind === "call" && status !== undefined) statuses.set(id, status);
+          if (kind === "prompt") queued.set(id, status === "queued");
         }
+        const open = [...queued].filter(([, isOpen]) => isOpen).map(([id]) => id);
+        expect(new Set(open)).toEqual(new Set(state.prompts.map(({ id }) => id)));
         const { budget, ...rest } = facets;
         expect(rest).toEqual(facetsOf(state));
         const spent = (state.budget.spent.usd ?? 0) + reservedUsd(state);
