@@ -54,9 +54,9 @@ const first = await holdfast.session("held", { label: "first" });
 const refused = await holdfast.session("held", { ifHeld: "throw" }).catch((error: Error) => error);
 console.log(refused instanceof Error ? refused.message.replace(/ \(.*\)/, "") : "");
 await first.close();
-const status = await withSession(holdfast, "route", {}, async (lent) => {
+const lentStatus = await withSession(holdfast, "route", {}, async (lent) => {
   await lent.append({ role: "user", text: "hello" });
   return lent.status;
 });
-console.log(`lent for one request: ${status}`);
+console.log(`lent for one request: ${lentStatus}`);
 await holdfast.close();

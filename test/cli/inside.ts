@@ -13,7 +13,8 @@ export async function runInside(
   env: Readonly<Record<string, string>> = {},
 ): Promise<Ran> {
   // Two at once would each restore what the other one has set.
-  if (isRunning) throw new Error(`holdfast ${args.join(" ")}: another command still runs inside this process`);
+  if (isRunning)
+    throw new Error(`holdfast ${args.join(" ")}: another command still runs inside this process`);
   isRunning = true;
   const before = { cwd: process.cwd(), env: process.env, exitCode: process.exitCode };
   const { stdout, stderr } = process;
