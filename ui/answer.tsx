@@ -60,18 +60,30 @@ export function isOneKind(one: Asked, other: Asked): boolean {
   return kind(one) === kind(other);
 }
 
-function lineFor({ call, session }: Asked, outcome: string, why: string, result: string): string {
-  const given = outcome === "landed" && result.trim() !== "" ? ` --result ${shellWord(result)}` : "";
+interface Given {
+  readonly result: string;
+  readonly args: string;
+  readonly minutes: string;
+}
+
+function lineFor({ call, session }: Asked, outcome: string, why: string, typed: Given): string {
+  const { result, args, minutes } = typed;
+  const given =
+    outcome === "landed" && result.trim() !== ""
+      ? ` --result ${shellWord(result)}`
+      : outcome === "approve"
+        ? `${args.trim() === "" ? "" : ` --args ${shellWord(args)}`}${minutes === "" ? "" : ` --expires ${minutes}m`}`
+        : "";
   const words = call.unbegun
     ? `${outcome} ${shellWord(call.callId)}`
     : `resolve ${shellWord(call.callId)} ${outcome}`;
   return `holdfast ${words} --session ${shellWord(session)}${given} --by ${shellWord(me.value?.by ?? "")} --why ${shellWord(why || "…")}`;
 }
 
-function parsed(result: string): { result?: unknown; problem?: string } {
-  if (result.trim() === "") return {};
+function parsed(text: string): { value?: unknown; problem?: string } {
+  if (text.trim() === "") return {};
   try {
-    return { result: JSON.parse(result) as unknown };
+    return { value: JSON.parse(text) as unknown };
   } catch {
     return { problem: 'This is not JSON. A text needs quotes: "sent"' };
   }
@@ -87,14 +99,15 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
   const [first] = items;
   const [outcome, setOutcome] = useState(start ?? "");
   const [why, setWhy] = useState("");
-  const [result, setResult] = useState("");
+  const [typed, setTyped] = useState<Given>({ result: "", args: "", minutes: "" });
+  const { result, args, minutes } = typed;
   const [isSure, setSure] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   if (!first) return null;
   const choices = choicesFor(first);
   const choice = choices.find((each) => each.outcome === outcome);
-  const value = outcome === "landed" ? parsed(result) : {};
+  const value = outcome === "landed" ? parsed(result) : outcome === "approve" ? parsed(args) : {};
   const missing = (): string | null => {
     if (!choice) return "Choose what happened.";
     if (why.trim() === "") return "Give a reason: it is recorded for those who come later.";
@@ -109,9 +122,14 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
     setBusy(true);
     try {
       for (const { call, session, seq } of items) {
-        const answer = "result" in value ? { result: value.result } : {};
+        const answer = "value" in value ? { result: value.value } : {};
+        const allowed = {
+          ...("value" in value && { args: value.value }),
+          ...(minutes !== "" && { expiresInMs: Number(minutes) * 60_000 }),
+        };
         const named = { callId: call.callId, session, why, seq: seq ?? undefined };
-        if (outcome === "approve" || outcome === "deny") await act(outcome, named);
+        if (outcome === "approve") await act("approve", { ...named, ...allowed });
+        else if (outcome === "deny") await act("deny", named);
         else await act("resolve", { ...named, outcome, ...answer });
       }
       say(`${plural(items.length, "answer")} recorded: ${choice?.label.toLowerCase()}`);
@@ -146,13 +164,16 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
           </ol>
           <dl>
             <Field name="reason">{why}</Field>
-            {"result" in value ? (
-              <Field name="result">
-                <Value value={value.result} />
+            {"value" in value ? (
+              <Field name={outcome === "approve" ? "runs with" : "result"}>
+                <Value value={value.value} />
               </Field>
             ) : null}
+            {outcome === "approve" && minutes !== "" ? (
+              <Field name="expires">{`in ${minutes} min, if it has not started`}</Field>
+            ) : null}
           </dl>
-          <Command line={lineFor(first, outcome, why, result)} />
+          <Command line={lineFor(first, outcome, why, typed)} />
           <footer class="acts">
             <button type="button" onClick={() => setSure(false)}>
               Back
@@ -196,8 +217,31 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
               <textarea
                 rows={2}
                 value={result}
-                onInput={(event) => setResult(event.currentTarget.value)}
+                onInput={(event) => setTyped({ ...typed, result: event.currentTarget.value })}
                 spellcheck={false}
+              />
+            </label>
+          ) : null}
+          {outcome === "approve" && items.length === 1 ? (
+            <label class="block">
+              Other arguments, as JSON (optional)
+              <textarea
+                rows={2}
+                value={args}
+                placeholder={json(first.call.args)}
+                onInput={(event) => setTyped({ ...typed, args: event.currentTarget.value })}
+                spellcheck={false}
+              />
+            </label>
+          ) : null}
+          {outcome === "approve" ? (
+            <label class="block">
+              Minutes after which it is void, unless the call has started (optional)
+              <input
+                type="number"
+                min={1}
+                value={minutes}
+                onInput={(event) => setTyped({ ...typed, minutes: event.currentTarget.value })}
               />
             </label>
           ) : null}
@@ -216,7 +260,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
             </p>
           )}
           <Command
-            line={lineFor(first, outcome || choices.map((each) => each.outcome).join("|"), why, result)}
+            line={lineFor(first, outcome || choices.map((each) => each.outcome).join("|"), why, typed)}
           />
           <footer class="acts">
             <button type="submit" class="main">

@@ -301,6 +301,17 @@ const LogPage = memo(({ page, open }: { page: readonly Line[]; open: (seq: numbe
   </>
 ));
 
+/** The hashes of artifacts in the data of an event, wherever they are. */
+function artifactsIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  const found = Object.entries(value).flatMap(([name, each]) =>
+    name === "artifact" && typeof each === "string" && /^[0-9a-f]{64}$/.test(each)
+      ? [each]
+      : artifactsIn(each),
+  );
+  return [...new Set(found)];
+}
+
 function EventDialog({
   session,
   seq,
@@ -321,6 +332,14 @@ function EventDialog({
             <Field name="at">{moment(data.at)}</Field>
           </dl>
           <Value value={data.data} />
+          {artifactsIn(data.data).map((hash) => (
+            <p key={hash}>
+              <a
+                href={`/api/artifact/${hash}`}
+                download={hash}
+              >{`download artifact ${hash.slice(0, 12)}…`}</a>
+            </p>
+          ))}
         </>
       )}
       <Command line={`holdfast session event ${shellWord(session)} ${seq}`} />

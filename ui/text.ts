@@ -2,17 +2,11 @@
 
 import { signal } from "@preact/signals";
 import { options, type VNode } from "preact";
-
-/**
- * Characters that are invisible, change the direction of text, or combine into others: controls, bidi marks,
- * zero-width and tag characters, selectors. They are shown by number.
- */
-const HIDDEN =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex lint/suspicious/noMisleadingCharacterClass: they are what is searched for.
-  /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\u{e0000}-\u{e0fff}]|[\ud800-\udfff]/gu;
+import { ALL_HIDDEN } from "../src/model/visible-text.ts";
 
 function visible(text: string): string {
-  return text.replace(HIDDEN, (character) => {
+  return text.replace(ALL_HIDDEN, (character) => {
+    if (character === "\n" || character === "\t") return character;
     const code = character.codePointAt(0) ?? 0;
     return `\\u${code > 0xffff ? `{${code.toString(16)}}` : code.toString(16).padStart(4, "0")}`;
   });

@@ -32,10 +32,17 @@ export interface Screen {
   readonly isTerminal: boolean;
   /** ` --store … --namespace …` as far as they were typed: commands on a page must reach the same store. */
   readonly store?: string;
+  /** The address of the page, with `--url`: pages then print deep links into it. */
+  readonly page?: string;
 }
 
+/** `holdfast ui` listens here at every start, so that bookmarks and links in terminals stay valid. */
+export const UI_PORT = 4646;
+
 /** `typed`: the options of the command. An address with a password is not repeated. */
-export async function openScreen(typed: { store?: unknown; namespace?: unknown } = {}): Promise<Screen> {
+export async function openScreen(
+  typed: { store?: unknown; namespace?: unknown; url?: unknown } = {},
+): Promise<Screen> {
   const { stdout } = process;
   stdout.on("error", exitOnWriteError);
   const isTerminal = stdout.isTTY === true;
@@ -47,9 +54,10 @@ export async function openScreen(typed: { store?: unknown; namespace?: unknown }
   };
   const store = option("store") + option("namespace");
   hintedStore = store;
-  if (!hasColours(isTerminal)) return { paint: NO_COLOURS, width, isTerminal, store };
+  const page = typed.url === true ? { page: `http://127.0.0.1:${UI_PORT}/#` } : {};
+  if (!hasColours(isTerminal)) return { paint: NO_COLOURS, width, isTerminal, store, ...page };
   const { default: colours } = await import("picocolors");
-  return { paint: colours.createColors(true), width, isTerminal, store };
+  return { paint: colours.createColors(true), width, isTerminal, store, ...page };
 }
 
 function hasColours(isTerminal: boolean): boolean {

@@ -241,6 +241,7 @@ export function callsPage(result: ResultOf<"calls">, screen: Screen): string {
       `${paint.bold(callId)} ${tool} ${truncate(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
       known === "" ? "" : truncate(`  ${known}`, Math.min(width, MAX_CHARACTERS)),
       `  session ${session}${place}, key ${key}`,
+      screen.page === undefined ? "" : `  ${screen.page}/session/${encodeURIComponent(session)}?tab=calls`,
       ...answers.map((answer) => `  ${answer}`),
     ];
     return lines.filter(Boolean).join("\n");

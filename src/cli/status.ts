@@ -29,7 +29,7 @@ import { commandToPaste, formatAnswer, linesOf, openScreen, print } from "./scre
 const CELLS = 10;
 
 export function statusPage(status: Status, screen: Screen): string {
-  const { paint, store = "" } = screen;
+  const { paint, store = "", page } = screen;
   const notice = sealNotice(status);
   const isListed = status.needs.some(({ command }) => command === status.next.command);
   return linesOf([
@@ -40,8 +40,18 @@ export function statusPage(status: Status, screen: Screen): string {
     status.otherGoals > 0 ? paint.dim(`${status.otherGoals} more: holdfast goal list${store}`) : "",
     ...sessionLine(status.sessions),
     ...namespaceLines(status),
+    ...(page === undefined ? [] : linksOf(status, page)),
     isListed ? "" : `next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`,
   ]);
+}
+
+/** Links into the page that `holdfast ui` serves. */
+function linksOf({ needs, goals }: Status, page: string): string[] {
+  return [
+    needs.length === 0 ? "" : `inbox  ${page}/inbox`,
+    ...goals.map(({ goal }) => `${goal}  ${page}/goals/${encodeURIComponent(goal)}`),
+    `sessions  ${page}/sessions`,
+  ];
 }
 
 export function statusData(status: Status, { store = "" }: Screen): Status {

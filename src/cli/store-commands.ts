@@ -20,6 +20,7 @@ const SESSION = ["<session>", "its id, or the start of it"] as const;
 
 export const storeCommands: readonly Command[] = [
   command("status", "show what needs you, the state of everything, what to type next", {
+    options: [["--url", "print links into the page of holdfast ui"]],
     input: (_, { goal }) => ({ goal: goalOption(goal) }),
     page: statusPage,
     data: statusData,
@@ -159,7 +160,9 @@ export const storeCommands: readonly Command[] = [
     options: [
       ["--open", "only open calls (the default without --session)"],
       ["--session <session>", "every call of this session"],
+      ["--url", "print links into the page of holdfast ui"],
     ],
+    input: (_, { open, session }) => ({ open, session }),
     page: page.callsPage,
     found: ({ unreadable }) => unreadable.length > 0,
   }),

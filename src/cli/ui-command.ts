@@ -10,10 +10,7 @@ import { startUi, type Ui } from "../web/index.ts";
 import { type Options, wholeNumber } from "./command.ts";
 import { reportWarning } from "./failure.ts";
 import { contextOf } from "./run-command.ts";
-import { EXIT, envelope, openScreen } from "./screen.ts";
-
-/** The same port at every start, so that bookmarks and links in terminals stay valid. */
-const UI_PORT = 4646;
+import { EXIT, envelope, openScreen, UI_PORT } from "./screen.ts";
 
 export async function ui(options: Options): Promise<void> {
   const context = await contextOf(options, { via: "web" });

@@ -1,6 +1,6 @@
 // The command `holdfast ui`: what it prints, what it keeps secret, and that an agent cannot answer through it.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,6 +50,30 @@ async function stop(child: ChildProcess): Promise<number | null> {
 const uiArgs = ["ui", "--store", store, "--port", "0", "--json"];
 const dataOf = (text: string) =>
   (JSON.parse(text) as { data: { url: string; port: number; readOnly: string | null } }).data;
+
+test("status --url and calls --url print links into the page", async () => {
+  const holdfast = await open(store);
+  const session = await holdfast.session("ann@example.com");
+  const { tool } = await import("../../src/index.ts");
+  const input = {
+    "~standard": {
+      version: 1 as const,
+      vendor: "test",
+      validate: (value: unknown) => ({ value }),
+      jsonSchema: { input: () => ({}) },
+    },
+  };
+  const refund = { description: "pays back", input, effect: "mutate", needsApproval: true } as const;
+  const tools = [tool({ ...refund, name: "refund", execute: () => null })];
+  const call = { kind: "tool_call", id: "c_1", name: "refund", args: {} } as const;
+  await session.run({ model: async () => ({ message: { blocks: [call] } }), tools, prompt: { text: "go" } });
+  await session.close();
+  await holdfast.close();
+  const shown = (command: string): string =>
+    execFileSync(process.execPath, [cli, command, "--url", "--store", store]).toString();
+  expect(shown("status")).toContain("http://127.0.0.1:4646/#/inbox\n");
+  expect(shown("calls")).toContain("http://127.0.0.1:4646/#/session/ann%40example.com?tab=calls\n");
+});
 
 test("it prints an address with a token that no process list shows, and ends on a signal", async () => {
   const { child, text } = await start(process.execPath, [cli, ...uiArgs]);
