@@ -96,6 +96,7 @@ async function take(port: number, url: string, shot: Shot, width: number, colour
   await tab.waitForSelector(".side nav");
   await tab.goto(`http://127.0.0.1:${port}/#/${shot.at}`);
   await tab.waitForTimeout(400);
+  if ((await tab.locator(".plot").count()) > 0) await tab.locator(".plot .u-wrap").first().waitFor();
   await shot.first?.(tab);
   await tab.waitForTimeout(shot.first ? 300 : 0);
   const name = all < 0 ? `${shot.name}.png` : `${shot.name}-${width}-${colours}.png`;
