@@ -66,7 +66,11 @@ test("status --url and calls --url print links into the page", async () => {
   const refund = { description: "pays back", input, effect: "mutate", needsApproval: true } as const;
   const tools = [tool({ ...refund, name: "refund", execute: () => null })];
   const call = { kind: "tool_call", id: "c_1", name: "refund", args: {} } as const;
-  await session.run({ model: async () => ({ message: { blocks: [call] } }), tools, prompt: { text: "go" } });
+  await session.run({
+    model: async () => ({ message: { blocks: [call] } }),
+    tools,
+    prompt: { id: "go", text: "go" },
+  });
   await session.close();
   await holdfast.close();
   const shown = (command: string): string =>
