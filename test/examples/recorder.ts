@@ -29,7 +29,7 @@ async function handedOut(): Promise<Record<string, { readonly prototype: object 
   const goal = await memory.goal("recorded", { statement: "Be recorded", tasks: [{ title: "first" }] });
   const claim = await goal.claim("T-001", { by: { name: "recorder", role: "worker" } });
   await memory.close();
-  const handed = { OpenCalls: memory.calls, Goal: goal, Claim: claim };
+  const handed = { OpenCalls: memory.calls, Goals: memory.goals, Goal: goal, Claim: claim };
   return Object.fromEntries(
     Object.entries(handed).map(([name, value]) => [name, { prototype: Object.getPrototypeOf(value) }]),
   );
