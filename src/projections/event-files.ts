@@ -14,6 +14,8 @@
  *  - The new file is more than twice as large as each one it replaces. Git treats a removed and an added file
  *    that are half alike as a rename, and two branches that rename one file differently conflict. Git never
  *    compares files that differ this much in size. See `docs/decisions/012-*.md`.
+ *  - A copy combines only files with events that it wrote itself. Two copies that combined overlapping sets
+ *    would make two files that are alike, and git would take one for a rename of the other.
  *  - An invalid file is left alone and reported, and none of its events is merged. If the goal knows some of
  *    its events, they are saved again in another file. The store remembers it, so that it is read once and
  *    named by every command (`seen-event-files.ts`).
@@ -260,7 +262,9 @@ export class EventFiles {
 
   async tidy(goal: Goal, isOurs: () => Promise<boolean>): Promise<void> {
     if (this.held.size <= TIDY.above) return;
-    const some = this.tidiable();
+    const own = await this.ownFiles(goal);
+    if (own.length <= TIDY.above) return;
+    const some = this.tidiable(own);
     if (some.length === 0) return;
     const lines: EntryLine[] = [];
     for (const name of some) lines.push(...(await this.read(name, this.journal.now())));
@@ -276,10 +280,17 @@ export class EventFiles {
     await this.record(goal, [whole.name]);
   }
 
-  private tidiable(): string[] {
-    const small = [...this.held]
-      .filter(([, { bytes }]) => bytes < TIDY.sealedBytes)
-      .sort(([a, x], [b, y]) => x.bytes - y.bytes || (a < b ? -1 : 1));
+  /** Small files whose events were all written here. */
+  private async ownFiles({ state }: Goal): Promise<[name: string, file: HeldFile][]> {
+    for (const [name, { uids }] of [...this.held]) if (!uids) await this.read(name, this.journal.now());
+    return [...this.held].filter(([, { bytes, uids }]) => {
+      const isOwn = uids?.every((uid) => !state.origins.has(uid)) ?? false;
+      return isOwn && bytes < TIDY.sealedBytes;
+    });
+  }
+
+  private tidiable(own: readonly [string, HeldFile][]): string[] {
+    const small = [...own].sort(([a, x], [b, y]) => x.bytes - y.bytes || (a < b ? -1 : 1));
     for (let count = small.length; count >= TIDY.least; count--) {
       const some = small.slice(0, count);
       const total = some.reduce((sum, [, { bytes }]) => sum + bytes, 0);
