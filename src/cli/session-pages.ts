@@ -400,10 +400,13 @@ type Restored = ResultOf<"restore">;
 export function restorePage(found: Restored, screen: Screen): string {
   const { address, rewound, accepted, lastWriteAt, isComplete, sessions, calls, open } = found;
   if (!rewound) return `${address}: not older than it was; there is nothing to accept\n`;
+  // The record notes a change of a call without its tool; the copy may know the call.
+  const toolOf = new Map(open.map(({ callId, tool }) => [callId, tool]));
   const line = ({ namespace, session, callId, tool, status, at }: Restored["calls"][number]): string => {
     const where = namespace === "default" ? session : `${namespace}/${session}`;
     const when = at === null ? "" : `, ${at}`;
-    return `  ${tool ?? "unknown tool"} ${callId} of ${where}: ${status ?? "unknown"}${when}`;
+    const name = tool ?? toolOf.get(callId) ?? "unknown tool";
+    return `  ${name} ${callId} of ${where}: ${status ?? "changed"}${when}`;
   };
   const command = commandToPaste(screen, "holdfast restore --accept");
   return linesOf([
@@ -425,6 +428,7 @@ export function erasePage({ dryRun, erased, spared }: ResultOf<"session erase">)
   return linesOf([
     ...erased.map((id) => `${id} ${word}`),
     ...spared.map(({ id, why }) => `! ${id} not erased: ${why}`),
+    spared.length > 0 ? "answer their calls or stop their processes, then erase them again" : "",
     erased.length + spared.length === 0 ? "no session matches" : "",
   ]);
 }

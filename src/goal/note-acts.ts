@@ -59,7 +59,7 @@ export interface BlockerInput {
         readonly goal?: boolean;
         readonly other?: readonly string[];
       };
-  /** How work goes on meanwhile, e.g. `"email sign-in first"`. The blocker still blocks what it affects. */
+  /** The way around it for now, e.g. `"email sign-in first"`. The blocker still blocks what it affects. */
   readonly workaround?: string | null;
   /** False: only reported; it blocks nothing until `identify`. By default true. */
   readonly identified?: boolean;

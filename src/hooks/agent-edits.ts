@@ -18,13 +18,14 @@ export async function markAgentEdits(
   const rendered = files.flatMap((file) => {
     const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
     const path = pathBelowRoot(root, full);
-    const isRendered =
-      path?.startsWith(`${PLANNING}/`) && statSync(full, { throwIfNoEntry: false })?.isFile();
-    return path && isRendered ? [{ full, path: path.slice(PLANNING.length + 1) }] : [];
+    if (!path?.startsWith(`${PLANNING}/`)) return [];
+    const found = statSync(full, { throwIfNoEntry: false });
+    return found?.isFile() && found.size <= MAX_BYTES
+      ? [{ full, path: path.slice(PLANNING.length + 1) }]
+      : [];
   });
   if (rendered.length === 0 || conversation === REHEARSAL) return;
   for (const { full, path } of rendered) {
-    if (statSync(full).size > MAX_BYTES) continue;
     await noteAgentEdit(home, path, readFileSync(full, "utf8"), sessionName(agent, conversation));
   }
 }

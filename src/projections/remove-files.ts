@@ -1,13 +1,13 @@
 /** Deletes the files of one goal from a folder, before the goal is removed from the store. */
 
-import { readdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { readBounded, syncFolder, UnreadableText } from "../state-files/index.ts";
+import { syncFolder } from "../state-files/index.ts";
 import { EVENT_FILE, goalOfEvents } from "./event-file-format.ts";
 import { EVENTS } from "./event-files.ts";
 import { AGENT_STATE, STATE_PAGE, TASK_BOARD } from "./render.ts";
 import { readSeal } from "./seal.ts";
-import { RECORD_FOLDERS } from "./stray-records.ts";
+import { namesIn, RECORD_FOLDERS, textOf } from "./stray-records.ts";
 
 const FILE_BYTES = 16 * 1024 * 1024;
 
@@ -16,7 +16,7 @@ export async function removeGoalFiles(folder: string, goal: string): Promise<voi
   const events = (await namesIn(join(folder, EVENTS))).filter((name) => EVENT_FILE.test(name));
   for (const name of events) {
     const path = join(folder, EVENTS, name);
-    const raw = await textOf(path);
+    const raw = await textOf(path, FILE_BYTES);
     if (raw !== null && goalOfEvents(name, raw) === goal) await rm(path, { force: true });
   }
   const records = RECORD_FOLDERS.map(async (sub) =>
@@ -24,28 +24,8 @@ export async function removeGoalFiles(folder: string, goal: string): Promise<voi
   );
   // STATE.md comes last: it names the goal that the folder shows.
   for (const name of [...(await Promise.all(records)).flat(), TASK_BOARD, AGENT_STATE, STATE_PAGE]) {
-    const raw = await textOf(join(folder, name));
+    const raw = await textOf(join(folder, name), FILE_BYTES);
     if (raw !== null && readSeal(raw).goal === goal) await rm(join(folder, name), { force: true });
   }
   if (events.length > 0) await syncFolder(join(folder, EVENTS));
-}
-
-async function namesIn(folder: string): Promise<string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw error;
-  }
-}
-
-/** Null: no file, or none that we wrote. */
-async function textOf(path: string): Promise<string | null> {
-  try {
-    return await readBounded(path, FILE_BYTES);
-  } catch (error) {
-    if (error instanceof UnreadableText) return null;
-    throw error;
-  }
 }

@@ -91,8 +91,13 @@ function judge(
 }
 
 async function markdownIn(folder: string): Promise<string[]> {
+  return (await namesIn(folder)).filter((name) => name.endsWith(".md")).sort();
+}
+
+/** The names in a folder; none if there is no such folder. */
+export async function namesIn(folder: string): Promise<string[]> {
   try {
-    return (await readdir(folder)).filter((name) => name.endsWith(".md")).sort();
+    return await readdir(folder);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
@@ -101,9 +106,9 @@ async function markdownIn(folder: string): Promise<string[]> {
 }
 
 /** Null: no file, or none that we wrote. */
-async function textOf(path: string): Promise<string | null> {
+export async function textOf(path: string, limit = PAGE_BYTES): Promise<string | null> {
   try {
-    return await readBounded(path, PAGE_BYTES);
+    return await readBounded(path, limit);
   } catch (error) {
     if (error instanceof UnreadableText) return null;
     throw error;

@@ -5,7 +5,7 @@
  * brought is labelled, and one that speaks with the authority of a person waits:
  *
  *     written here ─────────────────────────────────────────▶ counts
- *     in the clone's first look at the goal ────────────────▶ counts, labelled: whoever clones accepts it
+ *     in the clone's first look at the goal ────────────────▶ counts, labelled: a clone accepts the past
  *     pulled later, not an act of authority ────────────────▶ counts, labelled
  *     pulled later, an act of authority ──▶ waits ──confirm──▶ counts, labelled
  *
