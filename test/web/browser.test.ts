@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import axe from "axe-core";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { open } from "../../src/open.ts";
 import { programFile } from "../program.ts";
 import { findBrowser, type ServedPage, startPage } from "./page.ts";
@@ -161,12 +161,11 @@ describe.skipIf(executablePath === null)("in a browser", () => {
     await slider.waitFor();
     await slider.fill("3");
     await tab.getByText("Version 3 of").waitFor();
-    await tab.locator(".message").nth(6).waitFor();
-    expect(await tab.locator(".message").count()).toBe(7);
+    // The page shows the version before until this one has arrived.
+    await vi.waitFor(async () => expect(await tab.locator(".message").count()).toBe(7), 30_000);
     await tab.getByLabel("Compare with").fill("5");
     await tab.keyboard.press("Tab");
-    await tab.locator(".message.added").first().waitFor();
-    expect(await tab.locator(".message.added").count()).toBe(4);
+    await vi.waitFor(async () => expect(await tab.locator(".message.added").count()).toBe(4), 30_000);
     await tab.getByRole("button", { name: "Fork at 3…" }).click();
     await tab.getByLabel("Name of the new session").fill("orders-march-b");
     await tab.getByRole("button", { name: "Fork at version 3" }).click();
