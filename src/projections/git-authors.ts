@@ -11,7 +11,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { EventSource } from "../model/goal/index.ts";
 import { gitDirectory } from "./git.ts";
-import { readSeal } from "./seal.ts";
+import { normalText, readSeal } from "./seal.ts";
 
 const GIT_MS = 5_000;
 const GIT_BYTES = 16 << 20;
@@ -65,6 +65,8 @@ export type EditSource = EventSource | "here" | "unknown";
 const MADE_HERE = /^commit(?: \((?:initial|amend)\))?: /;
 const REFLOG_LINES = 20_000;
 const COMMITS_READ = 20;
+/** Merges of merged files, one on the other, without a rendering in between. */
+const MERGES_READ = 8;
 
 /** A ref or folder that exists while git has stopped in the middle of bringing commits. */
 const UNDER_WAY = [
@@ -106,6 +108,53 @@ export class EditSources {
     return commits.length < COMMITS_READ ? "here" : (commits.at(-1) ?? "unknown");
   }
 
+  /**
+   * True if git alone made this text: a merge took each line from an intact rendering of one of its sides.
+   * Such a text may have one seal only, since the merge base may have been a merged text, too.
+   */
+  async isMixedByGit(path: string, text: string): Promise<boolean> {
+    const directory = await gitDirectory(this.folder);
+    if (directory === null) return false;
+    const isUnderWay = existsSync(join(directory, "MERGE_HEAD"));
+    const recorded = await this.textAt(isUnderWay ? "" : "HEAD", path);
+    if (recorded === null || recorded !== normalText(text)) return false;
+    const sides = isUnderWay ? ["HEAD", "MERGE_HEAD"] : await this.sidesOf("HEAD", path);
+    return (await this.renderedIn(recorded, sides, path, MERGES_READ)) !== null;
+  }
+
+  /** The lines of a text, if it is intact or mixed from such texts of `sides`; else null. */
+  private async renderedIn(
+    text: string,
+    sides: readonly string[],
+    path: string,
+    depth: number,
+  ): Promise<readonly string[] | null> {
+    const lines = text.split("\n");
+    if (readSeal(text).isIntact) return lines;
+    if (sides.length < 2 || depth === 0) return null;
+    const rendered = new Set<string>();
+    for (const side of sides) {
+      const theirs = await this.textAt(side, path);
+      // A side without the file adds no line.
+      if (theirs === null) continue;
+      const more = await this.renderedIn(theirs, await this.sidesOf(side, path), path, depth - 1);
+      if (more === null) return null;
+      for (const line of more) rendered.add(line);
+    }
+    return lines.every((line) => rendered.has(line)) ? lines : null;
+  }
+
+  /** The parents of the last commit that changed the file: two or more if it is a merge. */
+  private async sidesOf(commit: string, path: string): Promise<string[]> {
+    const parents = await readGit(this.folder, ["log", "-1", "--format=%P", commit, "--", path]);
+    return parents?.match(/[0-9a-f]{40,64}/g) ?? [];
+  }
+
+  private async textAt(commit: string, path: string): Promise<string | null> {
+    const text = await readGit(this.folder, ["show", `${commit}:./${path}`]);
+    return text === null ? null : normalText(text);
+  }
+
   /** A merge that was made here may bring commits that were not. */
   private async foreignPart(commit: Commit, path: string): Promise<EventSource | null> {
     const made = (await this.madeHere()) ?? new Set();
@@ -141,7 +190,7 @@ export class EditSources {
 
   /** True also if that commit has no such file. */
   private async isIntactAt(commit: string, path: string): Promise<boolean> {
-    const text = await readGit(this.folder, ["show", `${commit}:./${path}`]);
+    const text = await this.textAt(commit, path);
     return text === null || readSeal(text).isIntact;
   }
 }

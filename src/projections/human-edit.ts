@@ -19,6 +19,7 @@
  * | written by | becomes |
  * |---|---|
  * | git, with both sides of a conflict | rendered again; backed up if it has a line that was never rendered |
+ * | git, by a merge of lines that intact renderings of its sides have | rendered again |
  * | git, JSON or a record file | rendered again, and backed up |
  * | git, STATE.md | applied cautiously, see `cautious` |
  * | a program that did not start from this goal | rendered again, and backed up |
@@ -131,6 +132,10 @@ export async function applyForeignEdits(
   const reports: EditReport[] = [];
   const sources = new EditSources(context.folder);
   for (const { file, look } of foreign) {
+    if (look.text !== null && !look.hasConflict && (await sources.isMixedByGit(file.path, look.text))) {
+      reports.push(conflictReport(file.path));
+      continue;
+    }
     const source = await sources.of(file.path);
     const guess = byGit.get(file.path) ?? null;
     const brought = typeof source === "object" && guess !== "bulk" ? "elsewhere" : guess;
@@ -171,14 +176,22 @@ async function backUpOnly(edit: ForeignEdit, from: "git" | "stranger", why: stri
 
 const LINES_NAMED = 3;
 
+const conflictReport = (file: string): EditReport => ({
+  ...NOTHING_APPLIED,
+  file,
+  from: "conflict",
+  left: [],
+  beside: null,
+});
+
 /** The log has what both sides rendered; but a person may have written between them. */
 async function rebuildConflict(edit: ForeignEdit): Promise<EditReport> {
   const { goal, look } = edit;
   const { path, text } = edit.file;
-  const report = { ...NOTHING_APPLIED, file: path, from: "conflict" } as const;
+  const report = conflictReport(path);
   const page = path === STATE_PAGE ? look.text : null;
   const lines = page === null ? [] : unrenderedLines(normalText(page), text, await textsInLog(goal));
-  if (lines.length === 0) return { ...report, left: [], beside: null };
+  if (lines.length === 0) return report;
   const more = lines.length - LINES_NAMED;
   const named = lines.slice(0, LINES_NAMED).map((line) => JSON.stringify(line.slice(0, 80)));
   const rest = more > 0 ? ` and ${more} more` : "";

@@ -7,7 +7,8 @@
  * | a sealed file | becomes |
  * |---|---|
  * | whole, of this goal or of one that it replaces | removed: the log renders it again if it is needed |
- * | changed, such as by a git merge that kept both sides | kept beside as `*.unread-…`: it may hold an edit |
+ * | mixed by a git merge from such files | removed, as above |
+ * | changed in another way | kept beside as `*.unread-…`: it may hold an edit |
  * | of a later revision, or of another goal | left alone, and named by `check` |
  */
 
@@ -16,6 +17,7 @@ import { join } from "node:path";
 import { sha256 } from "../model/digest.ts";
 import type { GoalState } from "../model/goal/index.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
+import { EditSources } from "./git-authors.ts";
 import { recordPaths } from "./record-files.ts";
 import { STATE_PAGE } from "./render.ts";
 import { hasTwoSeals, normalText, readSeal } from "./seal.ts";
@@ -50,9 +52,12 @@ export async function findStrays(
 
 /** Sets aside or removes what may go. Only the holder of the folder's lease calls it. */
 export async function removeStrays(folder: string, strays: readonly Stray[]): Promise<void> {
+  const sources = new EditSources(folder);
   for (const { path, is, beside } of strays) {
-    if (is === "outdated") await rm(join(folder, path), { force: true });
-    if (is === "garbled") await rename(join(folder, path), join(folder, beside));
+    const text = is === "garbled" ? await textOf(join(folder, path)) : null;
+    const isRendered = is === "outdated" || (text !== null && (await sources.isMixedByGit(path, text)));
+    if (isRendered) await rm(join(folder, path), { force: true });
+    else if (is === "garbled") await rename(join(folder, path), join(folder, beside));
   }
 }
 

@@ -1,8 +1,9 @@
 // Clones that work on one goal and merge each other in random order. The full storm: npm run storm.
 
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { sha256 } from "../../src/model/digest.ts";
 import { describeStrays, projectGoal } from "../../src/projections/index.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { Copy, WallClock } from "./copies.ts";
@@ -51,6 +52,64 @@ test("a decision that two clones number differently keeps its file, and git merg
     expect(names).toContain(before);
   } finally {
     for (const clone of clones) await clone.close();
+    rmSync(root, { recursive: true, force: true });
+  }
+}, 60_000);
+
+const DIGEST = /^digest: .*\n/m;
+const resealed = (text: string) =>
+  text.replace(DIGEST, `digest: sha256:${sha256(text.replace(DIGEST, ""))}\n`);
+
+/** A merge commit whose sides have two renderings of each file, and whose own texts are `mixed`. */
+async function mergeOfTwo(clone: Clone, mixed: (ours: string, theirs: string) => string): Promise<string[]> {
+  const folder = join(clone.root, ".planning/decisions");
+  const [record = ""] = readdirSync(folder);
+  const paths = [record, "what-is-gone-0123abcd.md"].map((name) => join(folder, name));
+  const ours = readFileSync(join(folder, record), "utf8");
+  const theirs = resealed(ours.replaceAll("D-001", "D-002"));
+  const put = (text: string) => {
+    for (const path of paths) writeFileSync(path, text);
+  };
+  const save = () => {
+    clone.git("add", "-A");
+    clone.git("commit", "-q", "--allow-empty", "-m", "work");
+  };
+  put(ours);
+  save();
+  clone.git("checkout", "-q", "-b", "theirs");
+  put(theirs);
+  save();
+  clone.git("checkout", "-q", "main");
+  clone.git("commit", "-q", "--allow-empty", "-m", "work");
+  clone.git("merge", "-q", "--no-ff", "--no-commit", "theirs");
+  put(mixed(ours, theirs));
+  save();
+  const shared = { auto: false, human: "ann", onEdit: () => undefined } as const;
+  await (await projectGoal(clone.goal, shared)).close();
+  return readdirSync(folder).sort();
+}
+
+test("a page that git mixed from two renderings is no edit: it is not kept", async () => {
+  const root = mkdtempSync(join(quickFolder(), "holdfast-mixed-"));
+  const clone = new Clone(join(root, "a"));
+  try {
+    mkdirSync(clone.root);
+    clone.git("init", "-q", "-b", "main");
+    await clone.work(new WallClock().now, true);
+    await clone.goal.decide(about("one"));
+    await clone.commit();
+    const mixed = (ours: string, theirs: string) => {
+      const heading = /^# D-.*$/m.exec(ours)?.[0] ?? "";
+      return theirs.replace(/^# D-/m, `${heading}\n# D-`);
+    };
+    expect(await mergeOfTwo(clone, mixed)).toHaveLength(1);
+    clone.git("branch", "-q", "-D", "theirs");
+    await clone.commit();
+    const edited = (ours: string, theirs: string) => `${mixed(ours, theirs)}\nA line of Ann.\n`;
+    const kept = await mergeOfTwo(clone, edited);
+    expect(kept.filter((name) => name.includes(".unread-"))).toHaveLength(2);
+  } finally {
+    await clone.close();
     rmSync(root, { recursive: true, force: true });
   }
 }, 60_000);
