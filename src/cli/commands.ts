@@ -25,7 +25,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
 };
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
-  ["At a glance", ["status", "inbox", "watch", "ui", "brief", "next", "doctor"]],
+  ["At a glance", ["status", "inbox", "watch", "ui", "brief", "next", "doctor", "explain"]],
   ["Start and end work", ["resume", "note", "handoff", "finish"]],
   ["Goals and tasks", ["goal", "phase", "plan", "task", "block", "blockers"]],
   [

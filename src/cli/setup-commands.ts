@@ -50,6 +50,16 @@ export const setupCommands: readonly Command[] = [
         trusted && files.length > 1 ? `with ${files.slice(1).join(", ")}` : "",
       ]),
   }),
+  command("explain", "explain an error code, or all of them", {
+    args: [["[code]", "such as STORE_REWOUND"]],
+    ignoresConfig: true,
+    page: ({ codes }) =>
+      codes
+        .map(({ code, cause, cure, retryable }) => {
+          return linesOf([code, `  ${cause}`, `  ${cure}`, retryable ? "  A retry can help." : ""]);
+        })
+        .join("\n"),
+  }),
   command("schema new", "write a project's own state and board: schemas, managers, migrations", {
     args: [["<name>", "the name of the files: billing"]],
     options: [

@@ -3,6 +3,7 @@
 import type { ProxyConfig } from "./proxy/proxy-config.ts";
 import type { RunProxyOptions } from "./proxy/run-proxy.ts";
 import type { ServerOptions } from "./server/agent-session.ts";
+import type { OfferedTool } from "./server/tools.ts";
 
 export type { RunCall } from "./proxy/proxy.ts";
 
@@ -21,8 +22,8 @@ export async function readProxyConfig(file: string): Promise<ProxyConfig> {
   return read(file);
 }
 
-/** The operations that agents get as tools, by name. */
-export async function offeredOperations(): Promise<string[]> {
+/** The operations that agents get as tools. */
+export async function loadOfferedTools(): Promise<readonly OfferedTool[]> {
   const { offeredTools } = await import("./server/tools.ts");
-  return offeredTools().map(({ operation }) => operation.name);
+  return offeredTools();
 }

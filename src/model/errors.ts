@@ -75,6 +75,11 @@ const ERROR_CODES = {
 /** The `code` of a HoldfastError. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
+/** Whether a retry can help against this error. */
+export function isRetryable(code: ErrorCode): boolean {
+  return ERROR_CODES[code].retryable;
+}
+
 export interface ErrorDetail {
   /** The way out, as an imperative or a command. */
   hint: string;
@@ -110,7 +115,7 @@ export class HoldfastError extends Error {
     super(message, detail.cause === undefined ? undefined : { cause: detail.cause });
     this.code = code;
     this.hint = detail.hint;
-    this.retryable = ERROR_CODES[code].retryable;
+    this.retryable = isRetryable(code);
     this.unknown = detail.unknown ?? false;
     this.data = detail.data ?? {};
   }

@@ -9,8 +9,8 @@
 import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import * as z from "zod";
-import { HoldfastError } from "../model/errors.ts";
-import { shellWord } from "../model/names.ts";
+import { type ErrorCode, HoldfastError, isRetryable } from "../model/errors.ts";
+import { quoteValue, shellWord } from "../model/names.ts";
 import type { AgentName, PlannedFile } from "../wiring/index.ts";
 import {
   AGENT_TABLE,
@@ -28,7 +28,7 @@ import {
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
 import { foreignPage } from "./goal-import.ts";
-import { definedFields, mutation } from "./operation.ts";
+import { definedFields, mutation, query } from "./operation.ts";
 import { PLANNING } from "./store-place.ts";
 
 const text = z.string();
@@ -37,6 +37,27 @@ const TYPES = ["string", "integer", "number", "boolean", "string[]"] as const;
 const fields = z.record(text, z.union([z.enum(TYPES), z.strictObject({ enum: z.tuple([text], text) })]));
 
 export const schemaOperations = [
+  query("explain", "Explain an error code: what caused it, and what to do", {
+    input: z.strictObject({ code: text.optional() }),
+    result: z.strictObject({
+      codes: z.array(z.strictObject({ code: text, cause: text, cure: text, retryable: z.boolean() })),
+    }),
+    async run(_context, { code }) {
+      const { ERROR_GUIDE } = await import("../model/error-guide.ts");
+      const wanted = code?.toUpperCase().replace(/[\s-]+/g, "_");
+      const rows = Object.entries(ERROR_GUIDE).filter(([each]) => wanted === undefined || each === wanted);
+      if (rows.length === 0) {
+        throw new HoldfastError("INPUT_INVALID", `explain: there is no error code ${quoteValue(code)}`, {
+          hint: "List them all: holdfast explain",
+        });
+      }
+      return {
+        codes: rows.map(([name, { cause, cure }]) => {
+          return { code: name, cause, cure, retryable: isRetryable(name as ErrorCode) };
+        }),
+      };
+    },
+  }),
   mutation("schema new", "Write a project's own state and board: schemas, typed managers, migrations", {
     input: z.strictObject({
       name: text,

@@ -31,6 +31,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["init", "--remove", "--agent", "gemini"],
   ["status"],
   ["doctor"],
+  ["explain", "store-busy"],
   ["trust", "--remove"],
   ["migrate", "--dry-run"],
   ["schema", "new", "billing", "--folder", "memory", "--state", "tier:free|paid", "amount:number"],
@@ -180,9 +181,11 @@ async function answer(words: readonly string[]): Promise<string> {
   return command?.words ?? typed;
 }
 
-test("the command line page of the docs names every command", () => {
-  const page = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8");
-  const missing = COMMANDS.filter(({ words }) => !page.includes(`\`${words}`)).map(({ words }) => words);
+test("the page of commands names every command", () => {
+  const page = readFileSync(new URL("../../docs/reference/commands.md", import.meta.url), "utf8");
+  const missing = COMMANDS.filter(({ words }) => !page.includes(`\`holdfast ${words}`)).map(
+    ({ words }) => words,
+  );
   expect(missing).toEqual([]);
 });
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { COMMANDS, GROUPS, HEADINGS } from "../../src/cli/commands.ts";
 import { Goal, Goals } from "../../src/goal/index.ts";
-import { offeredOperations } from "../../src/mcp/index.ts";
+import { loadOfferedTools } from "../../src/mcp/index.ts";
 import { Holdfast, open } from "../../src/open.ts";
 import { OPERATIONS } from "../../src/operations/index.ts";
 import { OpenCalls, Session, Sessions } from "../../src/session/index.ts";
@@ -185,6 +185,7 @@ const NOT_OFFERED: Readonly<Record<string, { readonly reason: string }>> = {
   check: MACHINE,
   verify: MACHINE,
   doctor: MACHINE,
+  explain: because("the error that the agent got has its hint"),
   rebuild: MACHINE,
   migrate: MACHINE,
   export: MACHINE,
@@ -195,7 +196,7 @@ const NOT_OFFERED: Readonly<Record<string, { readonly reason: string }>> = {
 
 test("every operation has a command; agents are offered all that are not a person's, or it says why not", async () => {
   const typed = new Set<string>(COMMANDS.map(({ operation }) => operation));
-  const offered = new Set(await offeredOperations());
+  const offered = new Set((await loadOfferedTools()).map(({ operation }) => operation.name));
   for (const { name, who } of OPERATIONS.values()) {
     expect(typed.has(name), `${name} has no command`).toBe(true);
     if (who !== "both" || offered.has(name)) continue;

@@ -278,12 +278,15 @@ export type DataOf<Schema> = Schema extends EventSchema<infer Data> ? Data : nev
  */
 export function lazySchema<Data>(make: () => EventSchema<Data>): EventSchema<Data> {
   let schema: EventSchema<Data> | undefined;
-  return {
-    safeParse(value) {
+  const lazy = {
+    /** The real schema. The reference of all events is written from it. */
+    get schema(): EventSchema<Data> {
       schema ??= make();
-      return schema.safeParse(value);
+      return schema;
     },
+    safeParse: (value: unknown) => lazy.schema.safeParse(value),
   };
+  return lazy;
 }
 
 /** Fields of a stream that lists and views show. An absent field keeps its value, `null` clears it. */

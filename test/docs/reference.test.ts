@@ -1,0 +1,27 @@
+// The reference pages are generated from the tables and types in src. `npm run reference` writes them.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { referencePages } from "./reference/pages.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const WRITTEN_BY_HAND = ["docs/reference/index.md"];
+
+const pages = await referencePages(root);
+
+describe("the reference", () => {
+  test.each([...pages.keys()])("%s is what the code says now (npm run reference)", async (path) => {
+    await expect(pages.get(path)).toMatchFileSnapshot(join(root, path));
+  });
+
+  test("has no page of something that is gone", () => {
+    const there = readdirSync(join(root, "docs/reference"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".md"))
+      .map((name) => `docs/reference/${name}`)
+      .filter((path) => readFileSync(join(root, path), "utf8").includes("npm run reference"));
+    const expected = [...pages.keys()].filter((path) => !WRITTEN_BY_HAND.includes(path));
+    expect(there.sort()).toEqual(expected.sort());
+  });
+});
