@@ -203,7 +203,11 @@ async function withStore<Result>(
  * Streams about a session that `sessions.prune` and `erase` remove with it: an integration's, and the
  * supervisors' record of its workers. The list is here, since the command line loads no integration.
  */
-const sessionCompanions: Companions = (id) => [streamName("openai-agents", id), workerStreamOf(id)];
+const sessionCompanions: Companions = (id) => [
+  streamName("openai-agents", id),
+  streamName("claude-agent", id),
+  workerStreamOf(id),
+];
 
 /**
  * An open store: sessions, goals, open calls and artifacts. `open()` returns one.
