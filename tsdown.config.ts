@@ -51,6 +51,7 @@ export default defineConfig({
     anthropic: "src/integrations/anthropic/index.ts",
     openai: "src/integrations/openai/index.ts",
     "openai-agents": "src/integrations/openai-agents/index.ts",
+    "claude-agent-sdk": "src/integrations/claude-agent-sdk/index.ts",
   },
   format: "esm",
   platform: "node",

@@ -50,6 +50,7 @@ const ENTRY_POINTS = [
   "src/cli/main.ts",
   "src/integrations/langgraph/index.ts",
   "src/integrations/openai-agents/index.ts",
+  "src/integrations/claude-agent-sdk/index.ts",
   "src/integrations/ai-sdk/index.ts",
   "src/integrations/anthropic/index.ts",
   "src/integrations/openai/index.ts",

@@ -49,7 +49,7 @@ function compile(modules: ReadonlyMap<string, string>): string[] {
   const config = {
     extends: join(root, "tsconfig.json"),
     compilerOptions: { noUnusedLocals: false, lib: ["es2023", "es2024.string", "esnext.disposable", "dom"] },
-    include: ["*.ts", join(root, "test/docs/ambient.d.ts")],
+    include: ["*.ts", join(root, "test/docs/*.d.ts")],
     exclude: [],
   };
   writeFileSync(join(target, "tsconfig.json"), JSON.stringify(config));

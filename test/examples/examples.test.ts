@@ -43,6 +43,11 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "second run: Order 4711 is paid. 50 tokens; charged 1 time",
     "third run: Order 4711 is paid. 50 tokens; the model was asked 2 times in all",
   ],
+  "claude-agent-sdk": [
+    "first run: the machine crashes",
+    /^second run: \[holdfast\] Not run again\. It ran at .*receipt 1$/m,
+    "payments after it: 1",
+  ],
   langgraph: [
     "waiting for an answer; charged 1 time",
     "receipt 1 for key hf_, yes, ship it; charged 1 time",

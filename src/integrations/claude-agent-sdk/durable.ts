@@ -149,7 +149,7 @@ class DurableAgent {
 
   // ---- The conversation
 
-  /** The SDK's conversation of this session: a new one, the same again, or for a fork a copy of its parent's. */
+  /** The SDK's conversation of this session: a new one, the same again, or a fork's copy of its parent's. */
   private async place(): Promise<Place> {
     const { session } = this;
     const known = session.metadata[CONVERSATION] as unknown as Conversation | undefined;
@@ -268,8 +268,8 @@ interface Place {
 }
 
 /**
- * Counts a query's spending as it happens, so that a killed one is counted too: each answer of the model by
- * its tokens and the list price, and at the end the difference to what the SDK reports.
+ * Counts a query's spending as it happens, so that a killed query is counted too. Each answer of the model
+ * counts by its tokens and the list price. The end adds the difference to the total that the SDK reports.
  */
 class Spending {
   private readonly session: Session;

@@ -2,8 +2,8 @@ import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
 import type { PriceTable } from "../../model/session/index.ts";
 
 /**
- * Says which tool calls of the agent are effects, and what may be done about an interrupted one. The first rule
- * that fits counts. A call that no rule fits runs freely, as without Holdfast.
+ * Says which tool calls of the agent are effects, and what may be done about an interrupted one. The first
+ * rule that fits counts. A call that no rule fits runs freely, as without Holdfast.
  *
  * @example
  * const rules: EffectRule[] = [
@@ -42,8 +42,8 @@ export interface DurableOptions {
   /** The calls that are effects: `[{ tool: "mcp__shop__*" }]`. Unless set, none is. */
   readonly effects?: readonly EffectRule[];
   /**
-   * Who answers when the SDK asks for permission: a person, by `holdfast approve` or the page of `holdfast ui`
-   * (`"queue"`, unless set), or the `canUseTool` of the program (`"sdk"`).
+   * The SDK's requests for permission wait for a person, who uses `holdfast approve` or the page of
+   * `holdfast ui` (`"queue"`, unless set). With `"sdk"` the program's own `canUseTool` answers them.
    */
   readonly permissions?: "queue" | "sdk";
   /**

@@ -7,8 +7,8 @@
  *
  *     SDK's disk ──▶ append ──▶ queue ──▶ one conditional append to the log (retried until it is durable)
  *
- * A line with a known `uuid` is not stored again: a batch may be sent twice. Lines without one (titles, modes)
- * are stored as often as they come.
+ * A line with a known `uuid` is not stored again: a batch may be sent twice. Lines without one (titles,
+ * modes) are stored as often as they come.
  *
  * A stream, `claude-agent/<id>`, holds the main transcript and those of its sub-agents.
  */
@@ -33,7 +33,8 @@ const LONGEST_RETRY_MS = 5_000;
  * conversation can be resumed on another machine. `durable(session)` brings its own.
  * @example
  * const sessionStore = new HoldfastSessionStore(await open("state.db"));
- * for await (const message of query({ prompt, options: { sessionStore, resume: sessionId } })) print(message);
+ * const options = { sessionStore, resume: sessionId };
+ * for await (const message of query({ prompt, options })) print(message);
  */
 export class HoldfastSessionStore {
   private readonly journal: Journal;

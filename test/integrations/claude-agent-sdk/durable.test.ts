@@ -2,13 +2,13 @@
 
 import { expect, onTestFinished, test } from "vitest";
 import { type Holdfast, open } from "../../../src/index.ts";
+import type { SdkMessage } from "../../../src/integrations/claude-agent-sdk/index.ts";
 import {
   type DurableOptions,
   durable,
   landed,
   never,
 } from "../../../src/integrations/claude-agent-sdk/index.ts";
-import type { SdkMessage } from "../../../src/integrations/claude-agent-sdk/sdk-types.ts";
 import { type FakeModel, type FakeWorld, fakeSdk, interrupt } from "./fake-sdk.ts";
 
 const CHARGE = { name: "mcp__shop__charge", input: { order: "4711" } };

@@ -4,13 +4,13 @@
  */
 
 import { randomUUID } from "node:crypto";
-import type { SessionStoreEntry } from "../../../src/integrations/claude-agent-sdk/index.ts";
 import type {
   HookInput,
   HookOutput,
   QueryOptions,
   SdkMessage,
-} from "../../../src/integrations/claude-agent-sdk/sdk-types.ts";
+  SessionStoreEntry,
+} from "../../../src/integrations/claude-agent-sdk/index.ts";
 
 type Store = {
   append(key: object, entries: SessionStoreEntry[]): Promise<void>;
