@@ -55,7 +55,10 @@ export interface Claim {
 /** Events for one stream. It becomes one stored row, however many events it has. */
 export interface Write {
   readonly stream: string;
-  /** The head that the writer has seen; any other is a `conflict`. There is no unconditional append. */
+  /**
+   * The head that the writer has seen; any other is a `conflict`. There is no unconditional append. A stream
+   * that is gone may also begin at a later generation than its head says, as an import needs it.
+   */
   readonly expect: Head;
   /** Number of events in the payload; they get the next `count` seqs. */
   readonly count: number;
@@ -325,6 +328,10 @@ export type RemoveRequest =
    * claimed, because "once, ever" outlives the record. `erase` also removes the artifacts that only this
    * stream refers to, and overwrites the bytes on the medium, as far as possible. An artifact that was put
    * after the stream's last write stays: another writer is about to refer to it.
+   *
+   * `erase` leaves no tombstone and no lease of this name, or below it (`session/a/…`). Its keys go to the
+   * stream `ERASED`. Its generation and tokens are not used again: from then on unused names of the namespace
+   * begin after them. A stream that is gone already is forgotten in the same way.
    */
   | {
       readonly of: "stream";

@@ -89,7 +89,12 @@ async function removeGone(
 ): Promise<"gone" | "removed"> {
   if (!erase) return "gone";
   const hadCompanions = await eraseCompanions(context, stream, companions);
-  return (await eraseKeys(context, stream)) || hadCompanions ? "removed" : "gone";
+  const hadKeys = await eraseKeys(context, stream);
+  const { store, namespace } = context;
+  const { head, state } = await readRow(context, stream);
+  // It may have left a tombstone and a lease.
+  if (state === "gone") await store.remove({ of: "stream", namespace, stream, expect: head, erase: true });
+  return hadKeys || hadCompanions ? "removed" : "gone";
 }
 
 /**

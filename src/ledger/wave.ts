@@ -38,7 +38,7 @@ import type { Journal, OwnedOutcome } from "../journal/index.ts";
 import { describeError } from "../model/errors.ts";
 import { copyArgs, type Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
-import { streamId } from "../model/names.ts";
+import { ERASED, streamId } from "../model/names.ts";
 import type { Call, SessionState, ToolCallBlock } from "../model/session/index.ts";
 import { draftIssued, isOpen, reactivation, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
@@ -302,6 +302,7 @@ export async function settleElsewhere(
 
 /** Finds the call that claimed the key, in its current state. Null when its session was removed. */
 async function findHolder(journal: Journal, by: ClaimHolder, key: string): Promise<Call | null> {
+  if (by.stream === ERASED) return null;
   // `open` verifies the record, `load` would not. This call's outcome depends on it.
   const log = await journal.open(sessionKind, streamId(by.stream));
   if (!log.exists) return null;

@@ -60,6 +60,13 @@ function unescapeId(escaped: string): string {
   return escaped.replace(/(?:~[0-9A-F]{2})+/g, (run) => new TextDecoder().decode(bytes(run)));
 }
 
+/**
+ * The one stream and the one lease that stand for all erased ones of a namespace (decision 027). The
+ * tombstone has the generation, and the lease the token, after which unused names begin. Once-ever keys of
+ * erased streams belong to it.
+ */
+export const ERASED = "erased/names";
+
 export function streamKind(stream: string): string {
   return stream.slice(0, stream.indexOf("/"));
 }

@@ -72,10 +72,13 @@ async function fillMore(store: Store): Promise<void> {
   const first = await holdfast.session("again");
   await first.call({ callId: "c", tool: charge, args: { order: "3" } });
   await first.close();
-  await holdfast.sessions.erase("again");
+  await holdfast.journal.remove("session/again");
   await (await holdfast.session("again")).close();
-  await holdfast.sessions.erase("again");
+  await holdfast.journal.remove("session/again");
   await (await holdfast.session("again", { title: "Here to stay" })).close();
+  const address = await holdfast.session("ann@example.com");
+  await address.call({ callId: "c", tool: charge, args: { order: "4" } });
+  await address.close();
 }
 
 const ring = subjects.map((from, index) => {
@@ -95,7 +98,7 @@ test.each(ring)("$name: everything arrives unchanged, tombstones and keys includ
   expect(await target.check()).toEqual([]);
   world.length = 0;
   const later = await (await open(undefined, { store: target })).session("later");
-  for (const order of ["1", "2", "3"])
+  for (const order of ["1", "2", "3", "4"])
     await later.call({ callId: `x${order}`, tool: charge, args: { order } });
   expect(world).toEqual([]);
   await later.close();

@@ -16,7 +16,7 @@ import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { everyRow, everyStream, isUndecodable, type Journal } from "../../journal/index.ts";
 import { type ErrorCode, HoldfastError, isHoldfastError } from "../../model/errors.ts";
-import { streamKind } from "../../model/names.ts";
+import { ERASED, streamKind } from "../../model/names.ts";
 import type { MovedRow, StreamRow } from "../../store.ts";
 import { DEFAULT_NAMESPACE } from "../store-place.ts";
 import type { EndsLine, ExportReport, GoneLine, KeyAt, Line } from "./format.ts";
@@ -182,12 +182,13 @@ class Export {
     this.holders.set(key, stream);
   }
 
-  /** Only sessions: nothing outside a store depends on the generation of a goal. */
+  /** Only sessions and erased streams: nothing outside a store depends on the generation of a goal. */
   private async addGone(keys: KeysByStream): Promise<void> {
     for (const line of this.asGone) await this.target.add(line);
     for await (const row of rowsOf(this.journal, "stream")) {
       const { stream, state, head } = row;
-      if (state !== "gone" || streamKind(stream) !== "session" || this.seen.has(stream)) continue;
+      const isKept = streamKind(stream) === "session" || stream === ERASED;
+      if (state !== "gone" || !isKept || this.seen.has(stream)) continue;
       await this.target.add({ gone: stream, generation: head.generation, before: keys.get(stream) ?? [] });
     }
   }

@@ -22,7 +22,7 @@ import { open } from "node:fs/promises";
 import { type Journal, verifySum } from "../../journal/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { goalKind } from "../../model/goal/index.ts";
-import { streamId, streamKind } from "../../model/names.ts";
+import { ERASED, streamId, streamKind } from "../../model/names.ts";
 import { sessionKind } from "../../model/session/index.ts";
 import { applyEvent, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../../store.ts";
@@ -188,7 +188,7 @@ export async function checkFile(file: string): Promise<{ streams: number; writes
     if (problem !== null) throw unusable(file, problem);
     check.add(line);
     const stream = "stream" in line ? line.stream : "gone" in line ? line.gone : null;
-    if (stream !== null && !kindOf(stream)) {
+    if (stream !== null && stream !== ERASED && !kindOf(stream)) {
       throw unusable(file, `it contains ${stream}, a kind that this release does not know`);
     }
     if ("end" in line) end = line.end;

@@ -13,14 +13,14 @@
  *
  * Keys that the store holds for the stream's own name belong to it. Keys of earlier generations stay claimed.
  *
- * A store numbers generations by counting them, so an import lives through each missing one: it appends a
- * stand-in session and removes it, under its lease. The first stand-in claims the keys of earlier
- * generations. A crash leaves a stand-in, recognized by the id of its only write; the next import removes it.
+ * Keys of earlier generations, and the generation of a stream that is gone, need a stand-in. This is a short
+ * session in the last of those generations that claims the keys; the import removes it at once. A crash
+ * leaves a stand-in, recognized by the id of its only write; the next import removes it.
  */
 
 import { type Journal, Lease } from "../../journal/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
-import { streamKind } from "../../model/names.ts";
+import { ERASED, streamKind } from "../../model/names.ts";
 import { sessionKind } from "../../model/session/index.ts";
 import { type Draft, writeEvents } from "../../model/stream/index.ts";
 import type { Guard, Head, KeyRow, ReadPage, StoredWrite, StreamRow, Write } from "../../store.ts";
@@ -101,10 +101,14 @@ export async function importFrom(
       if (gap) gone.push([journal, line.gone, gap]);
     }
   }
-  for (let at = 0; at < gone.length; at += AT_ONCE) {
-    const some = gone.slice(at, at + AT_ONCE);
+  // From then on unused names begin after the erased streams of the file: so these come last.
+  const erased = gone.filter(([, stream]) => stream === ERASED);
+  const named = gone.filter(([, stream]) => stream !== ERASED);
+  for (let at = 0; at < named.length; at += AT_ONCE) {
+    const some = named.slice(at, at + AT_ONCE);
     await Promise.all(some.map(([where, stream, gap]) => fillGap(where, stream, gap)));
   }
+  for (const [where, stream, gap] of erased) await fillGap(where, stream, gap);
   for (const [where, { stream, head }] of hidden.reverse()) await hide(where, stream, head());
   return { file, namespaces: targets.namespaces, ...counts, left: [], claims };
 }
@@ -125,12 +129,13 @@ type StreamImport = Awaited<ReturnType<typeof beginStream>>;
 async function beginStream(
   journal: Journal,
   file: string,
-  { stream, parent, base }: StreamLine,
+  { stream, parent, base, generation: wanted }: StreamLine,
   plan: StreamPlan | undefined,
 ) {
   const { namespace } = journal;
   if (plan?.gap) await fillGap(journal, stream, plan.gap);
-  const { generation } = (await journal.row(stream)).head;
+  const { state, head } = await journal.row(stream);
+  const generation = state === "gone" ? Math.max(head.generation, wanted) : head.generation;
   const fold = await Fold.at(journal, requireKind(stream), parent, base);
   const from = parent === null ? null : (await journal.row(parent)).head;
   // For the first write of a fork.
@@ -301,9 +306,9 @@ class StreamComparison {
     const from = row.head.generation;
     const to = Math.max(from + Number(keys.length > 0), line.generation);
     if (to !== line.generation && openCalls > 0) {
-      throw refused(file, stream, "this store has removed it, and it has open calls in that file");
+      throw refused(file, stream, "this store has removed or erased it, and it has open calls in that file");
     }
-    return from < to ? { from, to, keys } : null;
+    return keys.length > 0 ? { from, to, keys } : null;
   }
 
   private async next(): Promise<StoredWrite | null> {
@@ -363,16 +368,15 @@ async function fillGap(journal: Journal, stream: string, { from, to, keys }: Gen
   if (from >= to) return;
   const { store, namespace } = journal;
   await underLease(journal, stream, async (guards) => {
-    for (let generation = from; generation < to; generation++) {
-      const write = { ...standIn(journal, stream, generation === from ? keys : []), guards };
-      const id = `${STAND_IN}${journal.newId()}`;
-      const expect = { generation, seq: 0 };
-      const outcome = await store.append({ id, namespace, writes: [{ ...write, expect }] });
-      if (outcome.outcome !== "ok") throw inUse(stream);
-      const head = { generation, seq: write.count };
-      const removal = await store.remove({ of: "stream", namespace, stream, expect: head, guards });
-      if (removal.outcome !== "removed") throw inUse(stream);
-    }
+    const generation = to - 1;
+    const write = { ...standIn(journal, stream, keys), guards };
+    const id = `${STAND_IN}${journal.newId()}`;
+    const expect = { generation, seq: 0 };
+    const outcome = await store.append({ id, namespace, writes: [{ ...write, expect }] });
+    if (outcome.outcome !== "ok") throw inUse(stream);
+    const head = { generation, seq: write.count };
+    const removal = await store.remove({ of: "stream", namespace, stream, expect: head, guards });
+    if (removal.outcome !== "removed") throw inUse(stream);
   });
 }
 

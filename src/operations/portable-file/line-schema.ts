@@ -4,13 +4,13 @@
  */
 
 import * as z from "zod";
-import { isId, streamId, streamKind } from "../../model/names.ts";
+import { isId, isSessionId, streamId, streamKind, streamName } from "../../model/names.ts";
 
 /** SQLite numbers the events of a stream with 28 bits. */
 const seq = z.int().min(0).max(268_435_455);
 const place = z.int().min(1).max(268_435_455);
 /** An import lives through every missing generation, and gives a stand-in as many events as `before` says. */
-const generation = z.int().min(1).max(100_000);
+const generation = z.int().min(1).max(2_000_000_000);
 const earlier = z.int().min(1).max(1_000_000);
 const time = z.int().min(0).max(8_640_000_000_000_000);
 
@@ -20,10 +20,13 @@ const visible = (most: number) =>
     .min(1)
     .max(most)
     .regex(/^\P{Cc}*$/u, "has control characters");
-const stream = z
-  .string()
-  .max(257)
-  .refine((name) => isId(streamKind(name)) && isId(streamId(name)), "is not the name of a stream");
+const stream = z.string().max(257).refine(isStreamName, "is not the name of a stream");
+
+function isStreamName(name: string): boolean {
+  const [kind, id] = [streamKind(name), streamId(name)];
+  return isId(kind) && (isId(id) || (isSessionId(id) && kind !== "goal")) && streamName(kind, id) === name;
+}
+
 const keysAt = (at: z.ZodInt) => z.array(z.tuple([visible(2_000), at]));
 
 const piece = {

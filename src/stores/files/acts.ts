@@ -67,17 +67,16 @@ function removeStream(
   request: Extract<port.RemoveRequest, { of: "stream" }>,
 ): port.RemoveOutcome {
   const { folder } = flush;
-  const { erase = false, ...plain } = request;
-  const { namespace, stream, expect } = request;
+  const { namespace, stream, expect, erase = false } = request;
   const space = folder.state.space(namespace);
   const before = erase ? withAncestors(space, stream) : [];
-  const outcome = folder.state.removeStream(plain);
+  const { forgot = false, ...outcome } = folder.state.removeStream(request);
   if (outcome.outcome === "fenced") {
     return { ...outcome, now: leaseNow(folder, namespace, outcome.lease) };
   }
-  const changesNothing = outcome.outcome === "removed" && outcome.count === 0;
+  const changesNothing = outcome.outcome === "removed" && outcome.count === 0 && !forgot;
   if (outcome.outcome === "conflict" || changesNothing) return outcome;
-  flush.addLine({ do: "remove", namespace, stream, expect });
+  flush.addLine({ do: "remove", namespace, stream, expect, ...(erase && { erase }) });
   flush.afterSync.push(() => deleteSnapshots(folder, namespace, stream, erase));
   if (erase) flush.mustErase = true;
   dropArtifacts(flush, namespace, ownArtifacts(space, before), erase);
@@ -178,7 +177,10 @@ function writeExpiries(flush: Flush, namespace: string, names: readonly string[]
   const { folder } = flush;
   flush.afterSync.push(() => {
     for (const name of names) {
-      const { token, deadline, ttlMs } = leaseOf(folder, namespace, name);
+      const row = folder.state.space(namespace).leases.get(name);
+      // Erased in the same flush.
+      if (!row) continue;
+      const { token, deadline, ttlMs } = row;
       const boot = timelineOf(folder.options.clock);
       folder.live?.setExpiry(folder.state.slot(namespace, name), { token, deadline, ttlMs, boot });
     }

@@ -3,12 +3,14 @@
  * journal's order. Payloads and the bytes of artifacts and snapshots stay on the disk.
  */
 
+import { ERASED } from "../../model/names.ts";
 import type * as port from "../../store.ts";
 import { type Clock, type LeaseExpiry, remainingMs, timelineOf } from "../kit/index.ts";
 import type { Lease, MemoryData, Space, Stream } from "../memory/index.ts";
 import {
   applyBatch,
   findConflict,
+  forget,
   goneStream,
   memoryData,
   remove,
@@ -63,7 +65,13 @@ export type JournalRecord =
   | LeaseRecord
   | StreamRecord
   | WriteRecord
-  | { readonly do: "remove"; readonly namespace: string; readonly stream: string; readonly expect: port.Head }
+  | {
+      readonly do: "remove";
+      readonly namespace: string;
+      readonly stream: string;
+      readonly expect: port.Head;
+      readonly erase?: true;
+    }
   | { readonly do: "artifact"; readonly namespace: string; readonly hash: string; readonly at: number }
   | { readonly do: "collect"; readonly namespace: string; readonly hashes: readonly string[] }
   | {
@@ -87,6 +95,7 @@ const ELSEWHERE = new Uint8Array(0);
 export class State {
   readonly data: MemoryData = memoryData();
   readonly #slots = new Map<string, number>();
+  #nextSlot = 0;
   readonly #clock: Clock;
   readonly #changed: StreamChanged;
   #deadBytes = 0;
@@ -107,7 +116,7 @@ export class State {
 
   /** The row of a lease in the live file. A new lease gets the next one. */
   slot(namespace: string, name: string): number {
-    return this.#slots.get(leaseKey(namespace, name)) ?? this.#slots.size;
+    return this.#slots.get(leaseKey(namespace, name)) ?? this.#nextSlot;
   }
 
   /** Whether `next` has everything that is known here: streams and tokens only go forward. */
@@ -120,9 +129,9 @@ export class State {
           now.generation > head.generation || (now.generation === head.generation && now.seq >= head.seq)
         );
       });
-      return (
-        hasStreams && [...leases].every(([name, { token }]) => (later.leases.get(name)?.token ?? 0) >= token)
-      );
+      const tokenOf = (name: string): number =>
+        (later.leases.get(name) ?? later.leases.get(ERASED))?.token ?? 0;
+      return hasStreams && [...leases].every(([name, { token }]) => tokenOf(name) >= token);
     });
   }
 
@@ -198,14 +207,20 @@ export class State {
   }
 
   #remove(act: Extract<JournalRecord, { do: "remove" }>, line: PlacedLine, journal: JournalFile): void {
-    const { namespace, stream, expect } = act;
-    const { outcome } = this.removeStream({ of: "stream", namespace, stream, expect });
+    const { do: _do, ...request } = act;
+    const { outcome } = this.removeStream({ of: "stream", ...request });
     if (outcome === "removed" || outcome === "hidden") return;
-    throw corrupt(journal.path, line.n, `it removes ${stream}, which does not end there`);
+    throw corrupt(journal.path, line.n, `it removes ${act.stream}, which does not end there`);
   }
 
-  /** Also counts the bytes that compaction gets back, also of hidden ancestors that go with the stream. */
-  removeStream(request: Extract<port.RemoveRequest, { of: "stream" }>): port.RemoveOutcome {
+  /**
+   * Also counts the bytes that compaction gets back, also of hidden ancestors that go with the stream.
+   * `forgot`: an erase removed a tombstone or a lease.
+   */
+  removeStream({
+    erase,
+    ...request
+  }: Extract<port.RemoveRequest, { of: "stream" }>): port.RemoveOutcome & { readonly forgot?: true } {
     const { namespace, stream } = request;
     const space = this.space(namespace);
     const before: Stream[] = [];
@@ -218,7 +233,26 @@ export class State {
       for (const write of each.writes) this.#deadBytes += (write as JournaledWrite).weight;
     }
     this.#changed(namespace, stream);
-    return outcome;
+    if (!erase || outcome.outcome !== "removed") return outcome;
+    const forgot = [stream, ...before.map(({ name }) => name)].filter((each) =>
+      this.#forget(namespace, each),
+    );
+    return forgot.length > 0 ? { ...outcome, forgot: true } : outcome;
+  }
+
+  #forget(namespace: string, name: string): boolean {
+    const space = this.space(namespace);
+    const forgotten = streamOf(space, name).state === "gone" ? forget(space, name) : null;
+    if (!forgotten) return false;
+    for (const each of forgotten.leases) this.#slots.delete(leaseKey(namespace, each));
+    // The lease for all erased names, like any other, has a slot in the live file.
+    if (forgotten.leases.length > 0) this.#setSlot(namespace, ERASED, this.slot(namespace, ERASED));
+    return true;
+  }
+
+  #setSlot(namespace: string, name: string, slot: number): void {
+    this.#slots.set(leaseKey(namespace, name), slot);
+    this.#nextSlot = Math.max(this.#nextSlot, slot + 1);
   }
 
   #lease(act: LeaseRecord, line: PlacedLine, journal: JournalFile): void {
@@ -235,7 +269,7 @@ export class State {
     if (leases.has(name)) this.#deadBytes += lineLength;
     const timed = { name: () => leaseKey(namespace, name), timeline: boot, expiresAt: deadline, ttlMs };
     leases.set(name, { token, holder, ttlMs, deadline: this.#deadlineHere(timed) });
-    this.#slots.set(leaseKey(namespace, name), slot);
+    this.#setSlot(namespace, name, slot);
   }
 
   renewLease(namespace: string, name: string, lease: Lease, time: LeaseTime): void {

@@ -27,11 +27,15 @@ export interface StoredStream<Text> {
   readonly budget: Text | null;
 }
 
-/** A tombstone keeps the generation of its last life; the port's head has the generation of the next. */
+/**
+ * A tombstone keeps the generation of its last life; the port's head has the generation of the next.
+ * `unused`: the generation at which unused names begin.
+ */
 export function headOf(
   stored: Pick<StoredStream<unknown>, "state" | "generation" | "seq"> | undefined,
+  unused: number,
 ): Head {
-  if (!stored) return { generation: 1, seq: 0 };
+  if (!stored) return { generation: unused, seq: 0 };
   if (stored.state === "gone") return { generation: stored.generation + 1, seq: 0 };
   return { generation: stored.generation, seq: stored.seq };
 }
@@ -41,7 +45,7 @@ export function streamRow<Text>(stored: StoredStream<Text>, decode: Decode<Text>
   return {
     stream: decode(stored.stream),
     state,
-    head: headOf(stored),
+    head: headOf(stored, stored.generation),
     base,
     parent: parent === null || generation === null ? null : { stream: decode(parent), generation },
     createdAt: stored.created_at,
@@ -57,10 +61,10 @@ export function streamRow<Text>(stored: StoredStream<Text>, decode: Decode<Text>
   };
 }
 
-/** The row of a name that no stream has ever had. */
-export function unusedStreamRow(stream: string): StreamRow {
+/** The row of a name that no stream has had, or an erased one. */
+export function unusedStreamRow(stream: string, generation: number): StreamRow {
   const facets = { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null };
-  const head = headOf(undefined);
+  const head = headOf(undefined, generation);
   return { stream, state: "gone", head, base: 0, parent: null, createdAt: 0, updatedAt: 0, facets };
 }
 

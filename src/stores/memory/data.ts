@@ -1,3 +1,4 @@
+import { ERASED } from "../../model/names.ts";
 import type * as port from "../../store.ts";
 import { Watchers } from "../kit/index.ts";
 
@@ -87,8 +88,9 @@ export function goneStream(name: string, generation: number): Stream {
   };
 }
 
+/** An unused name begins after every erased stream. */
 export function streamOf(space: Space, name: string): Stream {
-  return space.streams.get(name) ?? goneStream(name, 1);
+  return space.streams.get(name) ?? goneStream(name, space.streams.get(ERASED)?.head.generation ?? 1);
 }
 
 export function streamRow(stream: Stream): port.StreamRow {

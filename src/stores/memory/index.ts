@@ -13,6 +13,7 @@ export {
   applyBatch,
   checkAppend,
   findConflict,
+  forget,
   ownArtifacts,
   unreferencedArtifacts,
   withAncestors,

@@ -3,6 +3,7 @@
  * that makes a batch all or nothing. A resend is checked first: its first arrival looks like a conflict.
  */
 
+import { ERASED } from "../../model/names.ts";
 import type * as port from "../../store.ts";
 import { checkBatch, guardsOf, headsAfter } from "../kit/index.ts";
 import type { KeyHolder, Space, Stream } from "./data.ts";
@@ -65,8 +66,10 @@ function findResend(space: Space, batch: port.Batch): port.AppendOutcome | null 
 export function findConflict(space: Space, batch: port.Batch): port.AppendOutcome | null {
   for (const { stream, expect, fork } of batch.writes) {
     const { state, head } = streamOf(space, stream);
-    const begins = fork ? { ...head, seq: fork.seq } : head;
-    if ((fork && state !== "gone") || state === "hidden" || !sameHead(begins, expect)) {
+    const isGone = state === "gone";
+    const generation = isGone ? Math.max(head.generation, expect.generation) : head.generation;
+    const begins = { generation, seq: fork ? fork.seq : head.seq };
+    if ((fork && !isGone) || state === "hidden" || !sameHead(begins, expect)) {
       return { outcome: "conflict", stream, head: { ...head } };
     }
     if (!fork) continue;
@@ -164,7 +167,7 @@ function take(
   const isOurs = old?.holder?.owner === holder.owner;
   const isHeld = old?.holder && !isOurs && old.deadline > now && old.token !== evict;
   if (isHeld) return { outcome: "held", lease: leaseRow(name, old, now) };
-  const token = old && isOurs ? old.token : (old?.token ?? 0) + 1;
+  const token = old && isOurs ? old.token : ((old ?? leases.get(ERASED))?.token ?? 0) + 1;
   const next = { token, holder: { ...holder }, ttlMs, deadline: now + ttlMs };
   leases.set(name, next);
   const from = old?.holder && !isOurs ? { ...old.holder } : null;
@@ -216,7 +219,10 @@ function removeStream(
   if (fenced) return fenced;
   const stream = streamOf(space, name);
   if (!sameHead(stream.head, expect)) return { outcome: "conflict", head: { ...stream.head } };
-  if (stream.state === "gone") return { outcome: "removed", count: 0 };
+  if (stream.state === "gone") {
+    if (erase) forget(space, name);
+    return { outcome: "removed", count: 0 };
+  }
   // Forks need only the events and the artifacts they refer to.
   stream.items.clear();
   stream.snapshots = [];
@@ -224,8 +230,33 @@ function removeStream(
   if (isShared(space, stream)) return { outcome: "hidden" };
   const before = withAncestors(space, name);
   const count = deleteUnshared(space, stream);
-  if (erase) for (const hash of ownArtifacts(space, before)) space.artifacts.delete(hash);
+  if (erase) {
+    for (const hash of ownArtifacts(space, before)) space.artifacts.delete(hash);
+    for (const each of before) if (streamOf(space, each.name).state === "gone") forget(space, each.name);
+  }
   return { outcome: "removed", count };
+}
+
+/** Leaves nothing with the name of a stream that is gone. Returns its leases; null if there was nothing. */
+export function forget(space: Space, name: string): { readonly leases: readonly string[] } | null {
+  const { streams, keys, leases } = space;
+  const gone = streams.get(name);
+  const names = [...leases.keys()].filter((each) => each === name || each.startsWith(`${name}/`));
+  if (!gone && names.length === 0) return null;
+  if (gone) {
+    streams.set(
+      ERASED,
+      goneStream(ERASED, Math.max(gone.head.generation, streamOf(space, ERASED).head.generation)),
+    );
+    streams.delete(name);
+    for (const [key, { stream, seq }] of keys) if (stream === name) keys.set(key, { stream: ERASED, seq });
+  }
+  for (const each of names) {
+    const token = Math.max(leases.get(each)?.token ?? 0, leases.get(ERASED)?.token ?? 0);
+    leases.set(ERASED, { token, holder: null, ttlMs: 0, deadline: 0 });
+    leases.delete(each);
+  }
+  return { leases: names };
 }
 
 /** A stream and those that it was forked from. */

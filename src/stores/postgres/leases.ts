@@ -1,5 +1,6 @@
 /**
- * Leases: named rights with fencing tokens. The row of a lease is never deleted, so its token only grows.
+ * Leases: named rights with fencing tokens. The row of a lease stays until its stream is erased, and then a
+ * new one begins after it. So a token only grows.
  *
  *     none ──take──▶ held ──renew, guarded append──▶ held
  *                     │──release──▶ free (token kept) ──take──▶ held, token + 1

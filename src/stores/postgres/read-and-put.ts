@@ -63,10 +63,19 @@ export async function read(database: Database, request: ReadRequest): Promise<Re
   writes.sort((a, b) => a.last - b.last);
   const more = limit !== undefined && writes.length > limit;
   if (more) writes.pop();
-  const stream = stored ? encoding.streamRow(stored as StoredStream) : unusedStreamRow(name);
+  const stream = stored
+    ? encoding.streamRow(stored as StoredStream)
+    : unusedStreamRow(name, await unusedGeneration(database, namespace));
   const found = rows.find(({ first, last }) => first === null && last !== null) as StoredWriteRow | undefined;
   const snapshot = found ? blobOf(found, found.last, stream.head.generation) : null;
   return { stream, snapshot, writes, more };
+}
+
+/** A later statement than the read. The number only grows, and an append compares it again. */
+async function unusedGeneration(database: Database, namespace: string): Promise<number> {
+  const sql = `SELECT ${database.schema}.unused_generation($1) AS generation`;
+  const [row] = await database.run<{ generation: number }>(sql, [toText(namespace)]);
+  return row?.generation ?? 1;
 }
 
 function blobOf(row: StoredPayload & { codec: string | null }, seq: number, generation: number): Blob {

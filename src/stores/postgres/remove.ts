@@ -53,24 +53,40 @@ async function removeStream(
     [...database.writeArguments(context), ...target],
   );
   const removal = JSON.parse(row.removal) as StoredRemoval;
-  const outcome = outcomeOf(removal, mayBeRepeat && expect.generation);
+  const outcome = outcomeOf(removal, mayBeRepeat && expect.generation, erase === true);
   if (erase && outcome.outcome === "removed") await vacuum(database);
   return outcome;
 }
 
-/** `repeated`: an earlier try may have removed this generation. Then the next generation is the head. */
-function outcomeOf(removal: StoredRemoval, repeated: number | false): RemoveOutcome {
-  if (removal.outcome === "fenced") return fencedOutcome(removal);
+/**
+ * `repeated`: an earlier try may have removed this generation. Then the next generation is the head; after an
+ * erase it may be a later one, and the lease is gone, too.
+ */
+function outcomeOf(removal: StoredRemoval, repeated: number | false, isErase: boolean): RemoveOutcome {
+  if (removal.outcome === "fenced") {
+    const isDone = repeated !== false && isErase && removal.now === null;
+    return isDone ? { outcome: "removed", count: 1 } : fencedOutcome(removal);
+  }
   if (removal.outcome !== "conflict") return removal;
   const { generation, seq } = removal;
-  const isDone = repeated !== false && generation === repeated + 1 && seq === 0;
+  const isNext = repeated !== false && (isErase ? generation > repeated : generation === repeated + 1);
+  const isDone = isNext && seq === 0;
   return isDone ? { outcome: "removed", count: 1 } : { outcome: "conflict", head: { generation, seq } };
 }
 
 async function vacuum(database: Database): Promise<void> {
   const { schema, address } = database;
   try {
-    const tables = ["writes", "snapshots", "items", "artifacts", "artifact_refs"];
+    const tables = [
+      "writes",
+      "snapshots",
+      "items",
+      "artifacts",
+      "artifact_refs",
+      "streams",
+      "leases",
+      "keys",
+    ];
     const names = tables.map((table) => `${schema}.${table}`).join(", ");
     await database.attempt(`VACUUM ${names}`, [], VACUUM_MS);
   } catch (error) {

@@ -92,8 +92,12 @@ BEGIN
     v_write := v_writes -> i;
     SELECT s.state, s.generation, s.seq INTO v_state, v_generation, v_seq FROM ${schema}.streams AS s
     WHERE s.namespace = v_namespace AND s.stream = v_write ->> 'stream' FOR UPDATE;
-    IF NOT FOUND THEN
-      v_state := 'gone'; v_generation := 1; v_seq := 0;
+    -- An erase deleted the row while this statement waited for it: begin again, with a placeholder.
+    IF NOT FOUND AND (v_write ? 'fork' OR (v_write -> 'seq')::integer = 0) THEN
+      RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'the stream was erased meanwhile';
+    ELSIF NOT FOUND OR v_generation = 0 THEN
+      -- Read after the placeholder was inserted: from then on no other creates and erases this stream.
+      v_state := 'gone'; v_generation := ${schema}.unused_generation(v_namespace); v_seq := 0;
     ELSIF v_state = 'gone' THEN
       v_generation := v_generation + 1; v_seq := 0;
     END IF;
@@ -135,7 +139,8 @@ BEGIN
   -- Conflict: each write must continue its stream where it ends; a fork must leave a past that exists.
   FOR i IN 0 .. v_last LOOP
     v_write := v_writes -> i;
-    IF v_generations[i] <> (v_write -> 'generation')::integer OR v_states[i] = 'hidden'
+    IF v_generations[i] > (v_write -> 'generation')::integer OR v_states[i] = 'hidden'
+      OR (v_generations[i] < (v_write -> 'generation')::integer AND v_states[i] <> 'gone')
       OR (v_write ? 'fork' AND v_states[i] <> 'gone')
       OR (NOT v_write ? 'fork' AND v_seqs[i] <> (v_write -> 'seq')::integer)
     THEN
@@ -182,7 +187,8 @@ BEGIN
   SELECT s.state, s.generation, s.seq INTO v_parent FROM ${schema}.streams AS s
   WHERE s.namespace = p_namespace AND s.stream = p_fork ->> 'stream' FOR UPDATE;
   IF NOT FOUND THEN
-    RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream', 'generation', 1, 'seq', 0);
+    RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream',
+      'generation', ${schema}.unused_generation(p_namespace), 'seq', 0);
   ELSIF v_parent.state = 'gone' THEN
     RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream',
       'generation', v_parent.generation + 1, 'seq', 0);

@@ -3,6 +3,8 @@
  * Each function decides and changes in one round trip.
  */
 
+import { ERASED } from "../../model/names.ts";
+
 /** Index scans only, so that a plan made while a table was small stays good when it grows. */
 export const INDEX_PLANS_ONLY = `SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
   SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_memoize = off
@@ -106,6 +108,32 @@ BEGIN
       'remaining', ${schema}.remaining_ms(v_lease.holder, v_lease.expires_at, v_lease.ttl)) END);
 END $function$;
 
+-- The generation at which unused names begin: after every erased stream.
+CREATE FUNCTION ${schema}.unused_generation(p_namespace text) RETURNS integer LANGUAGE sql AS $function$
+  SELECT coalesce((SELECT s.generation FROM ${schema}.streams AS s
+    WHERE s.namespace = p_namespace AND s.stream = '${ERASED}'), 0) + 1
+$function$;
+
+-- Leaves nothing with the name of a stream that is gone: its generation and tokens go to the names in
+-- '${ERASED}', and so do its keys. Its leases are that of its name, and those below it.
+CREATE FUNCTION ${schema}.forget(p_namespace text, p_stream text) RETURNS void LANGUAGE plpgsql AS $function$
+BEGIN
+  INSERT INTO ${schema}.streams AS old (namespace, stream, kind, state, generation, seq, base, created_at,
+    updated_at, updated_second)
+  SELECT s.namespace, '${ERASED}', 'erased', 'gone', s.generation, 0, 0, 0, 0, 0
+  FROM ${schema}.streams AS s WHERE s.namespace = p_namespace AND s.stream = p_stream
+  ON CONFLICT (namespace, stream) DO UPDATE SET generation = greatest(old.generation, excluded.generation);
+  UPDATE ${schema}.keys SET stream = '${ERASED}' WHERE namespace = p_namespace AND stream = p_stream;
+  DELETE FROM ${schema}.streams WHERE namespace = p_namespace AND stream = p_stream;
+  WITH own AS (
+    DELETE FROM ${schema}.leases WHERE namespace = p_namespace
+      AND (name = p_stream OR (name > p_stream || '/' AND name < p_stream || '0'))
+    RETURNING token)
+  INSERT INTO ${schema}.leases AS old (namespace, name, token, expires_at, ttl)
+  SELECT p_namespace, '${ERASED}', max(own.token), 0, 0 FROM own HAVING count(*) > 0
+  ON CONFLICT (namespace, name) DO UPDATE SET token = greatest(old.token, excluded.token);
+END $function$;
+
 CREATE FUNCTION ${schema}.take_lease(
   p_store text, p_allow_loss boolean, p_lock_ms integer,
   p_namespace text, p_name text, p_owner text, p_holder text, p_ttl bigint, p_evict bigint
@@ -118,11 +146,14 @@ DECLARE
 BEGIN
   PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
   -- A placeholder for a lease that never existed, so that there is a row to lock. No other transaction sees
-  -- token 0.
-  INSERT INTO ${schema}.leases (namespace, name, token, expires_at, ttl) VALUES (p_namespace, p_name, 0, 0, 0)
-  ON CONFLICT DO NOTHING;
-  SELECT * INTO v_old FROM ${schema}.leases AS l WHERE l.namespace = p_namespace AND l.name = p_name
-    FOR UPDATE;
+  -- token 0. An erase may delete the row that was there.
+  LOOP
+    INSERT INTO ${schema}.leases (namespace, name, token, expires_at, ttl)
+    VALUES (p_namespace, p_name, 0, 0, 0) ON CONFLICT DO NOTHING;
+    SELECT * INTO v_old FROM ${schema}.leases AS l WHERE l.namespace = p_namespace AND l.name = p_name
+      FOR UPDATE;
+    EXIT WHEN FOUND;
+  END LOOP;
   v_remaining := ${schema}.remaining_ms(v_old.holder, v_old.expires_at, v_old.ttl);
   v_is_ours := v_old.owner IS NOT DISTINCT FROM p_owner;
   IF v_old.holder IS NOT NULL AND NOT v_is_ours AND v_remaining > 0 AND v_old.token IS DISTINCT
@@ -130,7 +161,10 @@ BEGIN
     RETURN QUERY SELECT false, v_old.token, v_old.holder, v_remaining, NULL::text;
     RETURN;
   END IF;
-  RETURN QUERY UPDATE ${schema}.leases AS l SET token = CASE WHEN v_is_ours THEN l.token ELSE l.token + 1 END,
+  RETURN QUERY UPDATE ${schema}.leases AS l SET token = CASE WHEN v_is_ours THEN l.token
+    WHEN l.token > 0 THEN l.token + 1
+    ELSE coalesce((SELECT e.token FROM ${schema}.leases AS e
+      WHERE e.namespace = p_namespace AND e.name = '${ERASED}'), 0) + 1 END,
     owner = p_owner, holder = p_holder, ttl = p_ttl, expires_at = ${schema}.now_ms() + p_ttl
   WHERE l.namespace = p_namespace AND l.name = p_name
   RETURNING true, l.token, l.holder, p_ttl, CASE WHEN NOT v_is_ours THEN v_old.holder END;
@@ -175,8 +209,8 @@ BEGIN
 END $function$;
 
 -- Deletes items and snapshots at once; events and references stay as long as a fork needs them. Claimed
--- keys stay for ever, and so does the row, with its generation. Hidden ancestors without any fork left are
--- deleted too.
+-- keys stay for ever, and so does the row, with its generation, unless the stream is erased. Hidden
+-- ancestors without any fork left are deleted too.
 CREATE FUNCTION ${schema}.remove_stream(
   p_store text, p_allow_loss boolean, p_lock_ms integer,
   p_namespace text, p_stream text, p_generation integer, p_seq integer, p_guards jsonb, p_erase boolean
@@ -196,13 +230,15 @@ BEGIN
     v_refusal := ${schema}.fence(p_namespace, p_guards -> i);
     IF v_refusal IS NOT NULL THEN RETURN v_refusal::text; END IF;
   END LOOP;
-  IF v_head.state IS NULL THEN SELECT 'gone' AS state, 1 AS generation, 0 AS seq INTO v_head;
+  IF v_head.state IS NULL THEN
+    SELECT 'gone' AS state, ${schema}.unused_generation(p_namespace) AS generation, 0 AS seq INTO v_head;
   ELSIF v_head.state = 'gone' THEN v_head.generation := v_head.generation + 1; v_head.seq := 0;
   END IF;
   IF v_head.generation <> p_generation OR v_head.seq <> p_seq THEN
     RETURN jsonb_build_object('outcome', 'conflict', 'generation', v_head.generation, 'seq',
       v_head.seq)::text;
   ELSIF v_head.state = 'gone' THEN
+    IF p_erase THEN PERFORM ${schema}.forget(p_namespace, p_stream); END IF;
     RETURN '{"outcome": "removed", "count": 0}';
   END IF;
 
@@ -236,6 +272,7 @@ BEGIN
         expires_at = NULL,
       status = NULL, title = NULL, goal = NULL, budget = NULL
     WHERE namespace = p_namespace AND stream = v_next;
+    IF p_erase THEN PERFORM ${schema}.forget(p_namespace, v_next); END IF;
     v_count := v_count + 1;
     v_next := v_parent;
   END LOOP;

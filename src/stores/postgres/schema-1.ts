@@ -2,7 +2,8 @@
  * Migration 1: the whole first schema.
  *
  *     meta           the format version, the store's own id, and the seal while the store moves
- *     streams        one row per stream name for ever: head, facets, and as a tombstone the generation
+ *     streams        one row per stream name until it is erased: head, facets, and as a tombstone the
+ *                    generation. The row `erased/names` stands for the erased ones
  *     writes         the log: one row per write, found by the seq of its last event
  *     items          rows that lists and views can see inside a stream: calls, checkpoints, tasks
  *     leases         named rights with their fencing tokens; a released lease keeps its row, for its token

@@ -21,6 +21,7 @@ import {
   DELETE_SNAPSHOTS,
   findCachedStream,
   fromText,
+  headIn,
   toPayload,
   toText,
   toTextOrNull,
@@ -91,8 +92,9 @@ type Streams = readonly (StreamEntry | undefined)[];
 function isResent(connection: Connection, batch: Batch, streams: Streams): boolean {
   return batch.writes.every(({ expect }, index) => {
     const stream = streams[index];
-    const { generation, seq } = headOf(stream);
-    if (!stream || generation !== expect.generation || seq <= expect.seq) return false;
+    if (!stream) return false;
+    const { generation, seq } = headOf(stream, stream.generation);
+    if (generation !== expect.generation || seq <= expect.seq) return false;
     const range = [stream.id, expect.seq, stream.id];
     const next = connection.get<{ first: number; batch: StoredText }>(WRITE_AFTER, ...range);
     return next?.first === expect.seq + 1 && fromText(next.batch) === batch.id;
@@ -111,14 +113,14 @@ function checkPositions(
   for (let index = 0; index < writes.length; index++) {
     const { stream, expect, fork } = writes[index] as Write;
     const entry = streams[index];
-    const head = headOf(entry);
-    const isFree = fork
-      ? !entry || entry.state === "gone"
-      : entry?.state !== "hidden" && head.seq === expect.seq;
-    if (!isFree || head.generation !== expect.generation) return { outcome: "conflict", stream, head };
+    const head = headIn(transaction.connection, namespace, entry);
+    const isGone = !entry || entry.state === "gone";
+    const isFree = fork ? isGone : entry?.state !== "hidden" && head.seq === expect.seq;
+    const isNext = isGone ? head.generation <= expect.generation : head.generation === expect.generation;
+    if (!isFree || !isNext) return { outcome: "conflict", stream, head };
     if (!fork) continue;
     const parent = findCachedStream(transaction, namespace, fork.stream);
-    const past = headOf(parent);
+    const past = headIn(transaction.connection, namespace, parent);
     const exists =
       parent && parent.state !== "gone" && past.generation === fork.generation && past.seq >= fork.seq;
     if (!exists) return { outcome: "conflict", stream: fork.stream, head: past };

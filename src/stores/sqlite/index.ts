@@ -17,7 +17,6 @@ import {
   closedError,
   createEmptyFile,
   diskStoreOptions,
-  headOf as headAt,
   nearestPath,
   RewindRecord,
   readOnlyError,
@@ -36,7 +35,7 @@ import { bumpMark, emptyWal, openFirst, readEpoch, readMark, readSeal } from "./
 import { type WriteOptions, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, put, read } from "./read.ts";
 import { remove } from "./remove.ts";
-import { type ActResult, findStream, type Transaction } from "./rows.ts";
+import { type ActResult, findStream, headIn, type Transaction } from "./rows.ts";
 
 /** For the lock of the files store, and for tests that look behind the store. */
 export { Connection } from "./driver.ts";
@@ -52,7 +51,8 @@ export async function openSqlite(options: SqliteOptions): Promise<port.Store> {
   // The record comes first: what others write in between would make it seem newer than the store.
   const recorded = record.read();
   let epoch = readEpoch(connection);
-  const headOf = (namespace: string, stream: string) => headAt(findStream(connection, namespace, stream));
+  const headOf = (namespace: string, stream: string) =>
+    headIn(connection, namespace, findStream(connection, namespace, stream));
   const rewind = recorded.compare({ epoch, mark: readMark(connection), headOf });
   if (rewind && !file.readOnly && !options.despiteRewind) {
     await connection.close();

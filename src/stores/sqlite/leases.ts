@@ -1,5 +1,6 @@
 /**
- * Leases: named rights with fencing tokens. The row of a lease stays for ever, so its token only grows.
+ * Leases: named rights with fencing tokens. The row of a lease stays until its stream is erased, and then a
+ * new one begins after it. So a token only grows.
  *
  *     none ──take──▶ held ──renew, guarded append──▶ held
  *                     │──release──▶ free (token kept) ──take──▶ held, token + 1
@@ -8,6 +9,7 @@
  * The clock matters only to `take`. The current token of a held lease may write, however late.
  */
 
+import { ERASED } from "../../model/names.ts";
 import type { AppendOutcome, Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
 import { type Clock, remainingMs, timelineOf } from "../kit/index.ts";
 import { type ActResult, fromText, type StoredLease, type Transaction, toText } from "./rows.ts";
@@ -70,7 +72,8 @@ function take(transaction: Transaction, request: Request<"take">): ActResult<Lea
   if (old && oldHolder && !isOurs && timeLeftMs(old, clock) > 0 && old.token !== evict) {
     return { result: { outcome: "held", lease: leaseRow(old, clock) }, wrote: false };
   }
-  const token = old && isOurs ? old.token : (old?.token ?? 0) + 1;
+  const before = old ?? connection.get<StoredLease>(SELECT, toText(namespace), ERASED);
+  const token = old && isOurs ? old.token : (before?.token ?? 0) + 1;
   const expiresAt = clock.nowMs() + ttlMs;
   const stored = toText(JSON.stringify(holder));
   connection.run(UPSERT, toText(namespace), toText(name), token, timelineOf(clock), expiresAt, ttlMs, stored);

@@ -17,6 +17,7 @@ import {
   toPayload,
   toText,
   toTextOrNull,
+  unusedGeneration,
 } from "./rows.ts";
 
 type WriteRow = readonly [
@@ -60,7 +61,9 @@ export function isHeadOnly({ after }: ReadRequest): boolean {
 export function read(connection: Connection, request: ReadRequest): ReadPage {
   const { namespace, stream: name, after, upTo = MAX_SEQ, limit, fold } = request;
   const stored = connection.get<StoredStream>(SELECT_STREAM, toText(namespace), toText(name));
-  const stream = stored ? streamRow(stored, fromText) : unusedStreamRow(name);
+  const stream = stored
+    ? streamRow(stored, fromText)
+    : unusedStreamRow(name, unusedGeneration(connection, namespace));
   if (!stored || stored.state === "gone") return { stream, snapshot: null, writes: [], more: false };
   const { id, generation } = stored;
   const [found] =

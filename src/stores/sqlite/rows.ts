@@ -6,8 +6,9 @@
  * else. Payloads may be bytes as well, so their `utf16` column marks such a string.
  */
 
-import type { Payload, Seal, StreamState } from "../../store.ts";
-import type { Clock, StoredStream as StreamColumns } from "../kit/index.ts";
+import { ERASED } from "../../model/names.ts";
+import type { Head, Payload, Seal, StreamState } from "../../store.ts";
+import { type Clock, headOf, type StoredStream as StreamColumns } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 
 export type StoredText = string | Uint8Array;
@@ -106,7 +107,16 @@ export function findStream(connection: Connection, namespace: string, stream: st
   return connection.get<StreamEntry>(FIND, toText(namespace), toText(stream));
 }
 
-/** The same for a write, which often finds the row that the write before it cached. */
+/** The end of a stream. Unused names begin after every erased stream. */
+export function headIn(connection: Connection, namespace: string, entry: StreamEntry | undefined): Head {
+  return headOf(entry, entry ? entry.generation : unusedGeneration(connection, namespace));
+}
+
+export function unusedGeneration(connection: Connection, namespace: string): number {
+  return (findStream(connection, namespace, ERASED)?.generation ?? 0) + 1;
+}
+
+/** `findStream` for a write, which often finds the row that the write before it cached. */
 export function findCachedStream({ connection, cache }: Transaction, namespace: string, stream: string) {
   const known = cache.stream(namespace, stream);
   if (known) return known;

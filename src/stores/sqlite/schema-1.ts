@@ -2,7 +2,8 @@
  * Migration 1: the whole first schema.
  *
  *     meta           the store's id, and a number that a fresh connection raises to prove that it can write
- *     streams        one row per stream name for ever: head, facets, and as a tombstone the generation
+ *     streams        one row per stream name until it is erased: head, facets, and as a tombstone the
+ *                    generation. The row `erased/names` stands for the erased ones
  *     writes         the log, one row per write. Its id joins the stream's number and the write's last seq
  *                    in one integer, so that a stream's writes lie side by side without a second index
  *     items          rows that lists and views show of a stream: calls, checkpoints

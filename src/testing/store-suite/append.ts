@@ -150,9 +150,19 @@ export const conflictCases: Cases = {
   },
 
   "a write with another generation is a conflict": async ({ store }) => {
-    await store.refuse("conflict", write("session/a", 0, { generation: 2 }));
     await store.write("session/a", 0);
     await store.refuse("conflict", write("session/a", 1, { generation: 2 }), { head: headAt(1) });
+    await store.remove("session/a");
+    await store.refuse("conflict", write("session/a", 0, { generation: 1 }), { head: headAt(0, 2) });
+  },
+
+  "a stream that is gone may begin at a later generation": async ({ store }) => {
+    await store.write("session/a", 0, { generation: 5 });
+    assert.deepEqual(await store.head("session/a"), headAt(1, 5));
+    await store.remove("session/a");
+    await store.refuse("conflict", write("session/a", 0, { generation: 5 }), { head: headAt(0, 6) });
+    await store.write("session/a", 0, { generation: 9 });
+    assert.deepEqual(await store.head("session/a"), headAt(1, 9));
   },
 
   "a write at seq 3 of a stream that never existed is a conflict": async ({ store }) => {

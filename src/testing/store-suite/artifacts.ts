@@ -59,7 +59,8 @@ export const artifactCases: Cases = {
       if (await reopened.hasArtifact(hash)) left.push(name);
     }
     assert.deepEqual(left, ["shared", "late"]);
-    await reopened.write("session/d", 0, { artifacts: [late] });
+    const { generation } = await reopened.head("session/d");
+    await reopened.write("session/d", 0, { generation, artifacts: [late] });
   },
 
   "an artifact that is put several times at once is stored once": async ({ store, another }) => {

@@ -1,8 +1,9 @@
 /** Removal: tombstones, generations, hidden parents. */
 
 import assert from "node:assert/strict";
+import { ERASED } from "../../model/names.ts";
 import type { Cases, TestStore } from "./harness.ts";
-import { claiming, fork, guardedBy, headAt, numbered, outcomeIs, write } from "./harness.ts";
+import { claiming, fork, guardedBy, headAt, numbered, outcomeIs, SPACE, write } from "./harness.ts";
 
 const stateOf = async (store: TestStore, stream: string) => (await store.row(stream)).state;
 
@@ -88,6 +89,48 @@ export const removalCases: Cases = {
     assert.equal(await stateOf(store, "session/a"), "gone");
     assert.deepEqual(await store.writes("session/a"), []);
     await store.write("session/a", 0, { generation: 2 });
+  },
+
+  "an erase leaves no name, and unused names begin after it": async ({ store, another, reopen }) => {
+    await store.write("session/a", 0, { generation: 4, ...claiming("k") });
+    const lease = await store.grant("session/a", "one");
+    const below = await store.grant("session/a/T-1", "one");
+    const again = await store.grant("session/a/T-1", "two", { evict: below.token });
+    const beside = await store.grant("session/a-b", "one");
+    outcomeIs(await store.remove("session/a", { erase: true, ...guardedBy(lease.token) }), "removed");
+    for (const each of [await another(), await reopen()]) {
+      const { rows } = await each.port.list<"leases">({ of: "leases", namespace: SPACE, limit: 9 });
+      assert.deepEqual(rows.map(({ name }) => name).sort(), [ERASED, "session/a-b"].sort());
+      assert.deepEqual((await each.holders(["k"])).get("k"), [ERASED, 1]);
+      for (const name of ["session/a", "session/new"])
+        await each.rowIs(name, { state: "gone", head: headAt(0, 5) });
+      assert.deepEqual(await each.streams({ hidden: true }), []);
+      assert.deepEqual(await each.port.check(), []);
+    }
+    const reopened = await reopen();
+    assert.equal(await reopened.release("session/a", lease.token), false);
+    const next = await reopened.grant("session/a", "three");
+    assert.equal(next.token, Math.max(lease.token, again.token) + 1);
+    await reopened.refuse("fenced", write("session/a", 0, { generation: 5, ...guardedBy(lease.token) }));
+    await reopened.refuse("conflict", write("session/a", 1, { generation: 4 }), { head: headAt(0, 5) });
+    await reopened.write("session/a", 0, { generation: 5, ...guardedBy(next.token) });
+    assert.equal(
+      (await reopened.grant("session/a-b", "two", { evict: beside.token })).token,
+      beside.token + 1,
+    );
+  },
+
+  "an erase of a removed stream forgets its tombstone and its lease": async ({ store, reopen }) => {
+    await store.write("session/a", 0, claiming("k"));
+    await store.grant("session/a", "one");
+    await store.remove("session/a");
+    outcomeIs(await store.remove("session/a", { erase: true }), "removed");
+    const reopened = await reopen();
+    assert.deepEqual(await reopened.head("session/never"), headAt(0, 2));
+    assert.deepEqual((await reopened.holders(["k"])).get("k"), [ERASED, 1]);
+    await reopened.refuse("taken", write("session/b", 0, { generation: 2, ...claiming("k") }));
+    outcomeIs(await reopened.remove("session/never", { erase: true }), "removed");
+    assert.deepEqual(await reopened.head("session/never"), headAt(0, 2));
   },
 
   "a removed parent of forks is hidden and stays readable": async ({ store, another, reopen }) => {

@@ -145,7 +145,9 @@ function foreseen(model: StoreModel): unknown {
     rows,
     live: latest.filter((stream) => model.state(stream) === "live"),
     hidden: latest.filter((stream) => model.state(stream) !== "gone"),
-    leases: [...LEASES].sort().flatMap((name): LeaseRow | LeaseRow[] => model.leaseRow(name) ?? []),
+    leases: [...LEASES, "erased/names"]
+      .sort()
+      .flatMap((name): LeaseRow | LeaseRow[] => model.leaseRow(name) ?? []),
     keys: model.keys().sort((a, b) => (a.key < b.key ? -1 : 1)),
     artifacts: HASHES.map((hash) => model.artifacts().has(hash)),
   });

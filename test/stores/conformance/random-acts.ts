@@ -75,6 +75,7 @@ const removeIntent = fc.record({
   stream,
   expect: mostly("end", "behind", "ahead", "next life"),
   guard: rarely(fc.record({ lease, token: mostly("current", "older") })),
+  erase: fc.boolean(),
 });
 
 const putIntent = fc.record({ kind: fc.constant("put" as const), artifact: fc.nat(ARTIFACTS.length - 1) });
@@ -131,10 +132,10 @@ export class Requests {
       case "lease":
         return { verb: "lease", request: leaseRequest(intent, model) };
       case "remove": {
-        const { stream, expect, guard } = intent;
+        const { stream, expect, guard, erase } = intent;
         const guards = guard ? { guards: [guardOf(guard, model)] } : {};
         const place = { namespace: NAMESPACE, stream, expect: expected(stream, expect, model) };
-        return { verb: "remove", request: { of: "stream", ...place, ...guards } };
+        return { verb: "remove", request: { of: "stream", ...place, ...guards, ...(erase && { erase }) } };
       }
       case "put": {
         const { hash, bytes } = ARTIFACTS[intent.artifact] as (typeof ARTIFACTS)[number];

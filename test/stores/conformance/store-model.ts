@@ -32,6 +32,13 @@ interface Leased extends Omit<LeaseRow, "remainingMs"> {
 type Fact =
   | { readonly fact: "written"; readonly write: Write; readonly batch: string }
   | { readonly fact: "removed"; readonly stream: string }
+  /** An erase has left nothing of this name. */
+  | {
+      readonly fact: "forgotten";
+      readonly stream: string;
+      readonly generation: number;
+      readonly token: number;
+    }
   | { readonly fact: "put"; readonly hash: string; readonly at: number }
   | { readonly fact: "collected"; readonly hash: string }
   | Leased;
@@ -63,6 +70,8 @@ export class StoreModel {
     let life: Life = { generation: 0, writes: [], isRemoved: true };
     for (const fact of this.facts) {
       if (fact.fact === "removed" && fact.stream === stream) life.isRemoved = true;
+      if (fact.fact === "forgotten" && fact.stream === stream)
+        life = { generation: 0, writes: [], isRemoved: true };
       if (fact.fact !== "written" || fact.write.stream !== stream) continue;
       if (fact.write.expect.generation > life.generation) {
         life = { generation: fact.write.expect.generation, writes: [], isRemoved: false };
@@ -92,9 +101,18 @@ export class StoreModel {
 
   head(stream: string): Head {
     const { generation, writes } = this.life(stream);
-    if (this.state(stream) === "gone") return { generation: generation + 1, seq: 0 };
+    if (this.state(stream) === "gone")
+      return { generation: (generation || this.forgotten("generation")) + 1, seq: 0 };
     const last = writes.at(-1)?.write;
     return { generation, seq: last ? last.expect.seq + last.count : 0 };
+  }
+
+  /** The highest generation or token that an erase has left no other trace of. */
+  private forgotten(what: "generation" | "token"): number {
+    return this.facts.reduce(
+      (most, fact) => (fact.fact === "forgotten" ? Math.max(most, fact[what]) : most),
+      0,
+    );
   }
 
   status(stream: string): string | null {
@@ -114,12 +132,24 @@ export class StoreModel {
 
   keys(): KeyRow[] {
     const held = new Map<string, KeyRow>();
-    for (const fact of this.facts) if (fact.fact === "written") changeKeys(held, fact.write);
+    for (const fact of this.facts) {
+      if (fact.fact === "written") changeKeys(held, fact.write);
+      if (fact.fact !== "forgotten") continue;
+      for (const row of held.values())
+        if (row.stream === fact.stream) held.set(row.key, { ...row, stream: "erased/names" });
+    }
     return [...held.values()];
   }
 
   lease(name: string): Leased | undefined {
-    return this.facts.findLast((fact): fact is Leased => fact.fact === "leased" && fact.name === name);
+    const token = this.forgotten("token");
+    if (name === "erased/names")
+      return token === 0 ? undefined : { fact: "leased", name, token, holder: null, ttlMs: 0, until: 0 };
+    const last = this.facts.findLast(
+      (fact) =>
+        (fact.fact === "leased" && fact.name === name) || (fact.fact === "forgotten" && fact.stream === name),
+    );
+    return last?.fact === "leased" ? last : undefined;
   }
 
   leaseRow(name: string): LeaseRow | null {
@@ -179,7 +209,9 @@ export class StoreModel {
     const state = this.state(stream);
     const isAtEnd = state !== "hidden" && head.seq === expect.seq;
     const isFree = fork ? state === "gone" : isAtEnd;
-    if (!isFree || head.generation !== expect.generation) return { outcome: "conflict", stream, head };
+    const isNext =
+      state === "gone" ? head.generation <= expect.generation : head.generation === expect.generation;
+    if (!isFree || !isNext) return { outcome: "conflict", stream, head };
     if (!fork) return undefined;
     const past = this.head(fork.stream);
     const isThere = this.state(fork.stream) !== "gone" && past.generation === fork.generation;
@@ -224,7 +256,7 @@ export class StoreModel {
     const isOurs = old?.holder?.owner === holder.owner;
     const isFree = !old?.holder || isOurs || old.until <= this.now || old.token === evict;
     if (!isFree) return { outcome: "held", lease: this.leaseRow(name) as LeaseRow };
-    const token = isOurs && old ? old.token : (old?.token ?? 0) + 1;
+    const token = isOurs && old ? old.token : (old?.token ?? this.forgotten("token")) + 1;
     this.facts.push({ fact: "leased", name, token, holder, ttlMs, until: this.now + ttlMs });
     const lease = this.leaseRow(name) as LeaseRow;
     return { outcome: "granted", lease, from: isOurs ? null : (old?.holder ?? null) };
@@ -238,18 +270,42 @@ export class StoreModel {
       for (const hash of garbage) this.facts.push({ fact: "collected", hash });
       return { outcome: "removed", count: garbage.length };
     }
-    const { stream, expect, guards = [] } = request;
+    const { stream, expect, guards = [], erase } = request;
     const head = this.head(stream);
-    const before = this.streams().filter((name) => this.state(name) !== "gone").length;
+    const before = this.streams().filter((name) => this.state(name) !== "gone");
     const fenced = this.fenced(guards);
     if (fenced) return fenced;
     if (head.generation !== expect.generation || head.seq !== expect.seq)
       return { outcome: "conflict", head };
-    if (this.state(stream) === "gone") return { outcome: "removed", count: 0 };
+    if (this.state(stream) === "gone") {
+      if (erase) this.forget(stream);
+      return { outcome: "removed", count: 0 };
+    }
     this.facts.push({ fact: "removed", stream });
     if (this.state(stream) === "hidden") return { outcome: "hidden" };
-    const after = this.streams().filter((name) => this.state(name) !== "gone").length;
-    return { outcome: "removed", count: before - after };
+    const gone = before.filter((name) => this.state(name) === "gone");
+    if (erase) {
+      for (const name of gone) this.collectOwn(name);
+      for (const name of gone) this.forget(name);
+    }
+    return { outcome: "removed", count: gone.length };
+  }
+
+  private forget(stream: string): void {
+    const { generation } = this.life(stream);
+    const token = this.lease(stream)?.token ?? 0;
+    if (generation + token > 0) this.facts.push({ fact: "forgotten", stream, generation, token });
+  }
+
+  /** What only this stream referred to, unless it was put after the stream's last write. */
+  private collectOwn(stream: string): void {
+    const { writes } = this.life(stream);
+    const updatedAt = writes.at(-1)?.write.at ?? 0;
+    for (const hash of new Set(writes.flatMap(({ write }) => write.artifacts ?? []))) {
+      const putAt = this.artifacts().get(hash);
+      if (putAt === undefined || putAt > updatedAt || this.isReferred(hash)) continue;
+      this.facts.push({ fact: "collected", hash });
+    }
   }
 
   private isReferred(hash: string): boolean {

@@ -41,7 +41,7 @@ const CHANGING = [
 
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /** Kills per system call. HOLDFAST_FULL=1 tries all points. */
-const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 10;
+const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 12;
 const LANES = 2;
 const TRIES = 3;
 /** Names of Node's threads that make the calls. */

@@ -34,6 +34,7 @@ const FORMAT_1: readonly string[] = [
   "collect_artifacts/7",
   "enter/3",
   "fence/2",
+  "forget/2",
   "json_or_null/1",
   "key_holder/2",
   "missing_past/2",
@@ -45,6 +46,7 @@ const FORMAT_1: readonly string[] = [
   "store_write/5",
   "take_lease/9",
   "taken_key/2",
+  "unused_generation/1",
 ];
 
 /** A schema that was migrated version by version, starting with `first`. */
