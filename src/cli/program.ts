@@ -187,7 +187,7 @@ function unknownCommand(typed: string, known: readonly Parser[]): Misuse {
   return new Misuse(`there is no command ${typed}`, `${didYouMean(typed, all)}All commands: holdfast --help`);
 }
 
-/** `mcp` and `mcp proxy`: servers on stdin and stdout, until the client closes its end. */
+/** `mcp` and `mcp proxy`: servers on stdin and stdout until the client closes its end, or over HTTP. */
 
 const STORE = ["--store <address>", "the store; also HOLDFAST_STORE"] as const;
 const NAMESPACE = ["--namespace <name>", "the namespace; also HOLDFAST_NAMESPACE"] as const;
@@ -202,6 +202,7 @@ function addMcp(program: Parser): Parser {
     .option("--goal <goal>", "the goal; also HOLDFAST_GOAL")
     .option("--by <name>", "the agent's name (default: the client's); also HOLDFAST_BY")
     .option("--role <role>", "the role (default worker); also HOLDFAST_ROLE")
+    .option("--http [address]", "serve Streamable HTTP: a port, or host:port with HOLDFAST_MCP_TOKEN")
     .action(async () => serveAgents(group.opts<Options>()));
   const proxy = group
     .command("proxy")
@@ -220,18 +221,21 @@ function addMcp(program: Parser): Parser {
 }
 
 async function serveAgents(options: Options): Promise<void> {
-  const { serveMcp } = await import("../mcp/index.ts");
+  const { serveMcp, serveMcpOverHttp } = await import("../mcp/index.ts");
   const role = setting(options, "role", "HOLDFAST_ROLE") ?? "worker";
   if (!AGENT_ROLES.includes(role as AgentRole)) {
     throw new Misuse(`--role: ${role} is not a role for agents`, `Use one of: ${AGENT_ROLES.join(", ")}`);
   }
-  await serveMcp({
+  const served = {
     store: setting(options, "store", "HOLDFAST_STORE"),
     namespace: setting(options, "namespace", "HOLDFAST_NAMESPACE"),
     goal: setting(options, "goal", "HOLDFAST_GOAL"),
     by: setting(options, "by", "HOLDFAST_BY"),
     role: role as AgentRole,
-  });
+  };
+  const http = options["http"];
+  if (http === undefined) await serveMcp(served);
+  else await serveMcpOverHttp(served, http === true ? true : String(http));
 }
 
 /** Without `human`: an agent must not claim to be a person. */

@@ -12,6 +12,13 @@ export async function serveMcp(options: ServerOptions): Promise<void> {
   await serve(options);
 }
 
+/** Serves over HTTP until a signal arrives. `address` is the value of `--http`; `true` if it has none. */
+export async function serveMcpOverHttp(options: ServerOptions, address: string | true): Promise<void> {
+  const { httpAddress } = await import("./http-front.ts");
+  const { serveHttp } = await import("./server/serve-http.ts");
+  await serveHttp(options, httpAddress(address, process.env["HOLDFAST_MCP_TOKEN"] || undefined));
+}
+
 export async function runProxy(options: RunProxyOptions): Promise<void> {
   const { runProxy: run } = await import("./proxy/run-proxy.ts");
   await run(options);

@@ -12,18 +12,9 @@
  * by POST for a cookie. Both end with the process.
  */
 
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-
-/** A refused request: the status and a short reason that says nothing about the store. */
-export class Refusal extends Error {
-  readonly status: number;
-
-  constructor(status: number, reason: string) {
-    super(reason);
-    this.status = status;
-  }
-}
+import { isSameSecret, LoopbackNames, Refusal } from "../loopback-http.ts";
 
 const TOKEN_BYTES = 16;
 const COOKIE_BYTES = 32;
@@ -46,11 +37,13 @@ export class Guard {
   readonly token = randomBytes(TOKEN_BYTES).toString("base64url");
   readonly csrf = randomBytes(TOKEN_BYTES).toString("base64url");
   private readonly secret = randomBytes(COOKIE_BYTES).toString("base64url");
+  private readonly names = new LoopbackNames();
   private port = 0;
 
   /** Called once the port is known. */
   listensOn(port: number): void {
     this.port = port;
+    this.names.listensOn(port);
   }
 
   get cookieName(): string {
@@ -65,26 +58,26 @@ export class Guard {
     return `${this.cookieName}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0`;
   }
 
-  checkHost({ headers, rawHeaders }: IncomingMessage): void {
-    const count = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === "host").length;
-    if (count !== 1 || !this.names().includes(headers.host ?? "")) throw new Refusal(421, "not our host");
+  checkHost(request: IncomingMessage): void {
+    this.names.checkHost(request);
   }
 
   isToken(typed: unknown): boolean {
-    return typeof typed === "string" && isSame(typed, this.token);
+    return typeof typed === "string" && isSameSecret(typed, this.token);
   }
 
   checkCookie({ headers }: IncomingMessage): void {
     const cookies = (headers.cookie ?? "").split(";").map((each) => each.trim());
     const prefix = `${this.cookieName}=`;
     const ours = cookies.filter((each) => each.startsWith(prefix)).map((each) => each.slice(prefix.length));
-    if (!ours.some((each) => isSame(each, this.secret))) throw new Refusal(401, "open the printed address");
+    if (!ours.some((each) => isSameSecret(each, this.secret)))
+      throw new Refusal(401, "open the printed address");
   }
 
   /** For a GET: browsers send no Origin to their own page, and a foreign one proves an attack. */
   checkReader({ headers }: IncomingMessage): void {
     const { origin, "sec-fetch-site": site } = headers;
-    if (origin !== undefined && !this.isOwn(origin)) throw new Refusal(403, "foreign origin");
+    if (origin !== undefined && !this.names.isOwn(origin)) throw new Refusal(403, "foreign origin");
     if (site !== undefined && site !== "same-origin" && site !== "none")
       throw new Refusal(403, "foreign page");
   }
@@ -92,23 +85,9 @@ export class Guard {
   /** For a POST. The login has no CSRF header yet; its body has the token. */
   checkWriter({ headers }: IncomingMessage, { isLogin = false } = {}): void {
     const { origin, "content-type": type, "sec-fetch-site": site, "x-holdfast-csrf": csrf } = headers;
-    if (origin === undefined || !this.isOwn(origin)) throw new Refusal(403, "foreign origin");
+    if (origin === undefined || !this.names.isOwn(origin)) throw new Refusal(403, "foreign origin");
     if (site !== undefined && site !== "same-origin") throw new Refusal(403, "foreign page");
     if (!/^application\/json(; *charset=utf-8)?$/i.test(type ?? "")) throw new Refusal(415, "JSON only");
-    if (!isLogin && !isSame(String(csrf), this.csrf)) throw new Refusal(403, "no CSRF header");
+    if (!isLogin && !isSameSecret(String(csrf), this.csrf)) throw new Refusal(403, "no CSRF header");
   }
-
-  private names(): string[] {
-    return [`127.0.0.1:${this.port}`, `[::1]:${this.port}`, `localhost:${this.port}`];
-  }
-
-  private isOwn(origin: string): boolean {
-    return this.names().some((name) => origin === `http://${name}`);
-  }
-}
-
-/** Compares in a time that depends on neither text: digests have one length. */
-function isSame(one: string, other: string): boolean {
-  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(one), digest(other));
 }

@@ -12,20 +12,16 @@
  * It listens on the loopback addresses and nowhere else. `guard.ts` has the checks of a request.
  */
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
-import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { listenHttp, Refusal, readBody } from "../loopback-http.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import { type Context, OPERATIONS, type Operation, perform } from "../operations/index.ts";
 import { cutToSize, errorAnswer } from "./answers.ts";
 import { type Asset, readAssets } from "./assets.ts";
-import { Guard, Refusal, SECURITY_HEADERS } from "./guard.ts";
+import { Guard, SECURITY_HEADERS } from "./guard.ts";
 import { LiveFeed } from "./live.ts";
 
-const MAX_HEADER_BYTES = 8_192;
 const MAX_BODY_BYTES = 1_000_000;
-const IDLE_MS = 30_000;
-const MAX_CONNECTIONS = 64;
-const LOOPBACK = ["127.0.0.1", "::1"] as const;
 
 /** Reads that write a file of the caller's choice. */
 const NOT_ON_A_PAGE = ["export"];
@@ -60,68 +56,23 @@ export async function startUi(options: UiOptions): Promise<Ui> {
   const guard = new Guard();
   const feed = new LiveFeed(holdfast, options.warn);
   const site = new Site(options, guard, feed, readAssets(options.assets));
-  const servers: Server[] = [];
-  let port = options.port;
-  for (const host of LOOPBACK) {
-    const server = newServer((request, response) => void site.handle(request, response));
-    try {
-      port = await listen(server, host, port);
-    } catch (error) {
-      // Some machines have no IPv6; then the first address is enough.
-      if (servers.length === 0) throw portError(port, error);
-      server.close();
-      continue;
-    }
-    guard.listensOn(port);
-    servers.push(server);
-  }
+  const listening = await listenHttp(
+    {
+      port: options.port,
+      otherPort: "holdfast ui --port 0",
+      listensOn: (port) => guard.listensOn(port),
+    },
+    (request, response) => void site.handle(request, response),
+  );
+  const { port } = listening;
   return {
     port,
     url: `http://127.0.0.1:${port}/#token=${guard.token}`,
     async close() {
       feed.close();
-      await Promise.all(
-        servers.map((server) => {
-          server.closeAllConnections();
-          return new Promise((resolve) => server.close(resolve));
-        }),
-      );
+      await listening.close();
     },
   };
-}
-
-function newServer(handle: (request: IncomingMessage, response: ServerResponse) => void): Server {
-  const limits = { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: IDLE_MS, requestTimeout: IDLE_MS };
-  const server = createServer({ ...limits, connectionsCheckingInterval: 5_000 }, handle);
-  server.maxConnections = MAX_CONNECTIONS;
-  server.keepAliveTimeout = 5_000;
-  server.timeout = IDLE_MS;
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (!socket.writable) return;
-    const status =
-      error.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
-    socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
-  });
-  return server;
-}
-
-function listen(server: Server, host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port, ipv6Only: host === "::1" }, () => {
-      server.removeListener("error", reject);
-      resolve((server.address() as AddressInfo).port);
-    });
-  });
-}
-
-function portError(port: number, error: unknown): unknown {
-  if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") return error;
-  return new HoldfastError("STREAM_BUSY", `port ${port} is in use`, {
-    hint: "Choose another one: holdfast ui --port 0 takes any that is free.",
-    data: { port },
-    cause: error,
-  });
 }
 
 class Site {
@@ -192,7 +143,7 @@ class Site {
       method: "POST",
       run: async (request, response) => {
         if (this.options.readOnly !== null) throw new Refusal(403, `read only: ${this.options.readOnly}`);
-        await this.perform(operation, await readBody(request), response);
+        await this.perform(operation, await readInputBody(request), response);
       },
     };
   }
@@ -200,7 +151,7 @@ class Site {
   private async login(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method !== "POST") throw new Refusal(405, "use POST");
     this.guard.checkWriter(request, { isLogin: true });
-    const { token } = (await readBody(request)) as { token?: unknown };
+    const { token } = (await readInputBody(request)) as { token?: unknown };
     if (!this.guard.isToken(token)) throw new Refusal(401, "open the printed address");
     response.setHeader("Set-Cookie", this.guard.setCookie);
     await this.sendMe(response);
@@ -298,13 +249,6 @@ function parse(text: string): unknown {
   throw new Refusal(400, "the input is not a JSON object");
 }
 
-async function readBody(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) throw new Refusal(413, "the body is too long");
-    chunks.push(chunk);
-  }
-  return parse(Buffer.concat(chunks).toString());
+async function readInputBody(request: IncomingMessage): Promise<unknown> {
+  return parse(await readBody(request, MAX_BODY_BYTES));
 }

@@ -186,7 +186,7 @@ describe("tools, resources and prompts", () => {
     const { resources } = await client.listResources();
     expect(resources.map(({ uri }) => uri)).toEqual(["holdfast://state", "holdfast://decisions"]);
     const { resourceTemplates } = await client.listResourceTemplates();
-    expect(resourceTemplates).toHaveLength(2);
+    expect(resourceTemplates).toHaveLength(3);
     const [state] = (await client.readResource({ uri: "holdfast://state/checkout" })).contents;
     expect((state as { text: string }).text).toContain("## Decisions");
     const { prompts } = await client.listPrompts();

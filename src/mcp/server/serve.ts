@@ -8,6 +8,7 @@ import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/s
 import { HoldfastError } from "../../model/errors.ts";
 import { readLines } from "../proxy/json-rpc.ts";
 import { AgentSession, type ServerOptions } from "./agent-session.ts";
+import { addSubscriptions } from "./goal-changes.ts";
 import { buildServer } from "./server.ts";
 
 const SHOWN = 80;
@@ -22,6 +23,8 @@ class Wire extends StdioServerTransport {
     this.closed = resolve;
   });
   lastError: Error | null = null;
+  /** Called when a client of the newer protocol subscribes: the SDK handles the rest. */
+  onlisten: () => void = () => undefined;
   private stopReading: () => void = () => undefined;
 
   constructor() {
@@ -30,7 +33,10 @@ class Wire extends StdioServerTransport {
 
   override async start(): Promise<void> {
     await super.start();
-    this.stopReading = readLines(process.stdin, answerBroken);
+    this.stopReading = readLines(process.stdin, (line) => {
+      const message = parsed(line);
+      if (message?.method === "subscriptions/listen") this.onlisten();
+    });
   }
 
   override async close(): Promise<void> {
@@ -41,12 +47,13 @@ class Wire extends StdioServerTransport {
 }
 
 /** Answers a line that is not JSON: the SDK ignores it, and the client would wait for ever. */
-function answerBroken(line: string): void {
+function parsed(line: string): { readonly method?: unknown } | null {
   try {
-    JSON.parse(line);
+    return JSON.parse(line) as { method?: unknown } | null;
   } catch (error) {
     const what = `a line is not JSON (${(error as Error).message}): ${line.slice(0, SHOWN)}`;
     process.stdout.write(parseError(what));
+    return null;
   }
 }
 
@@ -62,6 +69,8 @@ export async function serve(options: ServerOptions): Promise<void> {
   const handle = serveStdio(
     () => {
       const server = buildServer(agent);
+      const changes = addSubscriptions(server, agent);
+      transport.onlisten = () => void changes.start();
       server.server.oninitialized = () => agent.meet(server.server.getClientVersion()?.name);
       return server;
     },

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import type { CallToolResult, ReadResourceResult } from "@modelcontextprotocol/server";
 import {
   CLIENT_INFO_META_KEY,
+  completable,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
@@ -45,7 +46,7 @@ export function buildServer(agent: AgentSession): McpServer {
   const { version } = createRequire(import.meta.url)("holdfast/package.json") as { version: string };
   const server = new McpServer(
     { name: "holdfast", title: "Holdfast", version },
-    { instructions: INSTRUCTIONS, capabilities: { tools: {}, resources: {}, prompts: {} } },
+    { instructions: INSTRUCTIONS, capabilities: { tools: {}, resources: { subscribe: true }, prompts: {} } },
   );
   for (const tool of offeredTools()) addTool(server, agent, tool);
   addResources(server, agent);
@@ -131,6 +132,7 @@ function short(words: string): string {
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function addResources(server: McpServer, agent: AgentSession): void {
+  const { goalIds, taskIds, decisionIds } = completionsOf(agent);
   const state = async (uri: URL, goal: string | undefined): Promise<ReadResourceResult> => {
     const handle = await agent.use((context) => context.readGoal(goal));
     const page = renderGoal(handle.state, handle.seq).files.find(({ path }) => path === "STATE.md");
@@ -144,7 +146,7 @@ function addResources(server: McpServer, agent: AgentSession): void {
   );
   server.registerResource(
     "state of a goal",
-    new ResourceTemplate("holdfast://state/{goal}", { list: undefined }),
+    new ResourceTemplate("holdfast://state/{goal}", { list: undefined, complete: { goal: goalIds } }),
     { ...about, description: "The state of a goal by name." },
     (uri, { goal }) => reading(() => state(uri, String(goal))),
   );
@@ -159,6 +161,18 @@ function addResources(server: McpServer, agent: AgentSession): void {
     return { contents: [{ uri: uri.href, mimeType: "text/plain", text }] };
   };
   server.registerResource(
+    "task",
+    new ResourceTemplate("holdfast://tasks/{task}", { list: undefined, complete: { task: taskIds } }),
+    { mimeType: "text/plain", description: "One task of the current goal by its id, such as T-004." },
+    (uri, { task }) =>
+      reading(async () => {
+        const found = await agent.perform(operationOf("task show"), { task: String(task) });
+        const { data, left } = boundResult(visibleData(found), PAGE_TOKENS);
+        const text = dataElement(uri.href, { data, left });
+        return { contents: [{ uri: uri.href, mimeType: "text/plain", text }] };
+      }),
+  );
+  server.registerResource(
     "decisions",
     "holdfast://decisions",
     {
@@ -170,16 +184,39 @@ function addResources(server: McpServer, agent: AgentSession): void {
   );
   server.registerResource(
     "decision",
-    new ResourceTemplate("holdfast://decisions/{id}", { list: undefined }),
+    new ResourceTemplate("holdfast://decisions/{id}", { list: undefined, complete: { id: decisionIds } }),
     { mimeType: "text/plain", description: "One decision by its id, such as D-004." },
     (uri, { id }) => reading(() => decisions(uri, String(id))),
   );
 }
 
+interface Completions {
+  readonly goalIds: (typed: string) => Promise<string[]>;
+  readonly taskIds: (typed: string) => Promise<string[]>;
+  readonly decisionIds: (typed: string) => Promise<string[]>;
+}
+
+/** Ids that start with the typed text, however it is written. A store that cannot be read has none. */
+function completionsOf(agent: AgentSession): Completions {
+  const ids =
+    (operation: string, list: string, field: string) =>
+    async (typed: string): Promise<string[]> => {
+      const found = await agent.perform(operationOf(operation), {}).catch(() => ({}));
+      const rows = (found as Record<string, readonly Record<string, unknown>[]>)[list] ?? [];
+      const all = rows.map((row) => visible(String(row[field])));
+      return all.filter((id) => id.toLowerCase().startsWith(typed.toLowerCase()));
+    };
+  return {
+    goalIds: ids("goal list", "goals", "goal"),
+    taskIds: ids("task list", "tasks", "id"),
+    decisionIds: ids("decisions", "decisions", "id"),
+  };
+}
+
 function addPrompt(server: McpServer, agent: AgentSession): void {
-  const argsSchema = z.object({
-    goal: z.string().optional().describe("goal id; default: the current goal"),
-  });
+  const { goalIds } = completionsOf(agent);
+  const goal = z.string().describe("goal id; default: the current goal");
+  const argsSchema = z.object({ goal: completable(goal, goalIds).optional() });
   server.registerPrompt(
     "resume",
     { title: "Resume the work", description: "Continue a goal where the last agent stopped.", argsSchema },
