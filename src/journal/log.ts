@@ -275,8 +275,15 @@ export class Log<State> {
     const { stream, currentHead: expect } = this;
     const at = decision.at ?? this.context.now();
     const firstSeq = expect.seq + 1;
-    const { events, text } = writeEvents(this.kind, decision.events, at);
-    const encoded = payloads.encodeEvents(events, text, { namespace, stream, seq: firstSeq });
+    let written: ReturnType<typeof writeEvents>;
+    let encoded: ReturnType<typeof payloads.encodeEvents>;
+    try {
+      written = writeEvents(this.kind, decision.events, at);
+      encoded = payloads.encodeEvents(written.events, written.text, { namespace, stream, seq: firstSeq });
+    } catch (error) {
+      throw error instanceof RangeError ? tooLong(stream, error) : error;
+    }
+    const { events } = written;
     const { payload, isUtf8, codec, sum } = encoded;
     const write: { -readonly [Key in keyof Write]: Write[Key] } = {
       stream,
@@ -449,5 +456,14 @@ function forkConflict(stream: string, conflicting: string): HoldfastError {
   }
   return new HoldfastError("STREAM_NOT_FOUND", `${conflicting} was removed while ${stream} forked from it`, {
     hint: "List what is there and fork from that.",
+  });
+}
+
+/** V8 has no string for it. Nothing was written. */
+function tooLong(stream: string, cause: RangeError): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${stream}: this is too long for one write (500 MB as JSON)`, {
+    hint: "Put large content into artifacts (holdfast.putArtifact), or split it.",
+    data: { stream },
+    cause,
   });
 }

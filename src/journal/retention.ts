@@ -142,7 +142,9 @@ async function removeHeld(
     }
     // A fork was created in between: an erase takes it too, in the next round.
     if (outcome.outcome === "hidden" && !erase) return "hidden";
-    if (outcome.outcome === "fenced") return "held";
+    // A hidden stream goes with its last fork, and an erase takes its lease along.
+    const isGone = outcome.outcome === "fenced" && (await readRow(context, stream)).state === "gone";
+    if (outcome.outcome === "fenced") return isGone ? "removed" : "held";
   }
 }
 

@@ -21,7 +21,7 @@
 
 import { describeError } from "../model/errors.ts";
 import { type Json, tryCopyJson } from "../model/json.ts";
-import { jsonify } from "../model/jsonify.ts";
+import { cutResult, jsonify } from "../model/jsonify.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { type ExecuteContext, NotFinished, type Tool, validate } from "./tool.ts";
 import { TIMER_LIMIT_MS } from "./waiting.ts";
@@ -207,9 +207,9 @@ function asJson(result: unknown, note: string | null): { value: Json; note: stri
     plain = result === undefined ? null : tryCopyJson(result, 0);
     return true;
   });
-  if (plain !== undefined) return { value: plain, note };
+  if (plain !== undefined) return cutResult(plain, note);
   const { value, changes } = jsonify(result);
-  return { value, note: [note, `the result is not plain JSON: ${changes}`].filter(Boolean).join("; ") };
+  return cutResult(value, [note, `the result is not plain JSON: ${changes}`].filter(Boolean).join("; "));
 }
 
 // ---- Aborts

@@ -3,6 +3,7 @@
 import type { Journal, OwnedLog } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
+import { maxJsonBytes } from "../model/jsonify.ts";
 import type { Amounts, Call, CallResult, SessionState } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Store } from "../store.ts";
@@ -134,7 +135,6 @@ export function attemptsOf(store: Store, incarnation: string): RunningAttempts {
 // ---- Results
 
 const RESULT_LIMIT_BYTES = 256 * 1024;
-const NUMBER_BYTES = 26;
 
 export function smallResult(value: Json): CallResult | null {
   return maxJsonBytes(value) <= RESULT_LIMIT_BYTES ? { value } : null;
@@ -146,16 +146,4 @@ export async function storeResult(journal: Journal, value: Json): Promise<CallRe
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
   return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };
-}
-
-/** An upper bound for the size as JSON: a UTF-16 unit takes at most six bytes, as in `\u0000`. */
-function maxJsonBytes(value: Json): number {
-  if (typeof value === "string") return 6 * value.length + 2;
-  if (typeof value !== "object" || value === null) return NUMBER_BYTES;
-  let bytes = 2;
-  if (Array.isArray(value)) for (const each of value) bytes += maxJsonBytes(each as Json) + 1;
-  else
-    for (const name of Object.keys(value))
-      bytes += maxJsonBytes(name) + maxJsonBytes(value[name as never]) + 2;
-  return bytes;
 }

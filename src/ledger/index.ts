@@ -6,6 +6,8 @@ export { VendorKeys } from "./keys.ts";
 export { type BlockedCall, type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export {
   type ChildSession,
+  checkToolName,
+  checkTools,
   type Dedupe,
   DefiniteFailure,
   type ExecuteContext,

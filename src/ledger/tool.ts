@@ -3,6 +3,7 @@
 import { describeError, HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import { quoteValue } from "../model/names.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import { type Amounts, EFFECTS, type Effect, type JsonObject } from "../model/session/index.ts";
 
@@ -24,6 +25,7 @@ export function tool<Args, Result, Input = unknown>(
   spec: ToolSpec<Args, Result, Input>,
 ): ToolSpec<Args, Result, Input> {
   checkToolSpec(spec);
+  checkToolName(spec.name);
   parametersOf(spec);
   return spec;
 }
@@ -37,7 +39,10 @@ export function tool<Args, Result, Input = unknown>(
  * - Neither: a person is asked, unless you set `interrupted: "fail"`.
  */
 export interface ToolSpec<Args, Result, Input = unknown> {
-  /** The name the model calls. If you rename a tool, its open calls wait for a person. */
+  /**
+   * The name the model calls: 1 to 64 letters, digits, `_` or `-`, as vendors require. If you rename a tool,
+   * its open calls wait for a person.
+   */
   readonly name: string;
   readonly description: string;
   /**
@@ -338,6 +343,30 @@ const SPEC: Readonly<Record<string, OptionRule>> = {
   verify: "function",
 };
 
+/** The rule of OpenAI. Anthropic's is the same with 128 characters. */
+const VENDOR_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+
+export function checkToolName(name: string): void {
+  if (VENDOR_NAME.test(name)) return;
+  throw new HoldfastError("INPUT_INVALID", `tool ${quoteValue(name)}: vendors refuse this name`, {
+    hint: 'Use 1 to 64 letters, digits, "_" or "-": send_receipt.',
+    data: { tool: name },
+  });
+}
+
+const checked = new WeakSet<object>();
+
+/** Checks tools that may not have passed `tool()`. Without their effect, a crash would be settled wrongly. */
+export function checkTools(tools: readonly unknown[]): void {
+  for (const each of tools) {
+    if (typeof each !== "object" || each === null)
+      throw new HoldfastError("INPUT_INVALID", `a tool is ${each === null ? "null" : `a ${typeof each}`}`, {
+        hint: "Pass tools that tool() made: tools: [charge].",
+      });
+    if (!checked.has(each)) checkToolSpec(each);
+  }
+}
+
 /** For programs without types: a typo in `dedupe` or `verify` would show up only when money is gone. */
 function checkToolSpec(spec: object): void {
   const { name, input, output, effect, execute, dedupe, idempotent, needsApproval } = spec as Record<
@@ -367,6 +396,7 @@ function checkToolSpec(spec: object): void {
     checkOptions(`${what}: idempotent`, idempotent, { forMs: "duration" });
     checkOption(`${what}: idempotent.forMs`, (idempotent as { forMs?: unknown }).forMs, "duration");
   } else if (idempotent !== undefined) checkOption(`${what}: idempotent`, idempotent, "flag");
+  checked.add(spec);
 }
 
 /** Rejects a JSON Schema, with which every call would fail because "the schema threw". */

@@ -229,3 +229,41 @@ function kindOf(form: unknown): string {
   if (Array.isArray(form)) return "a list";
   return typeof form === "object" && form !== null ? "an object" : String(typeof form);
 }
+
+// ---- Size
+
+/** Below the longest string of V8 and the largest value of SQLite. */
+const LONGEST_JSON = 500_000_000;
+const KEPT_CHARACTERS = 1_000_000;
+
+/** The effect has happened: of a result that no store can hold, its beginning is kept. */
+export function cutResult(value: Json, note: string | null): { value: Json; note: string | null } {
+  if (maxJsonBytes(value) <= LONGEST_JSON || fitsJson(value)) return { value, note };
+  const kept = typeof value === "string" ? value.slice(0, KEPT_CHARACTERS).toWellFormed() : null;
+  const what = kept === null ? "nothing of it is kept" : `its first ${KEPT_CHARACTERS} characters are kept`;
+  const cut = `the result is longer than ${LONGEST_JSON / 1_000_000} MB as JSON: ${what}`;
+  return { value: kept, note: note === null ? cut : `${note}; ${cut}` };
+}
+
+function fitsJson(value: Json): boolean {
+  try {
+    return new TextEncoder().encode(JSON.stringify(value)).length <= LONGEST_JSON;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
+}
+
+const NUMBER_BYTES = 26;
+
+/** An upper bound for the size as JSON: a UTF-16 unit takes at most six bytes, as in `\u0000`. */
+export function maxJsonBytes(value: Json): number {
+  if (typeof value === "string") return 6 * value.length + 2;
+  if (typeof value !== "object" || value === null) return NUMBER_BYTES;
+  let bytes = 2;
+  if (Array.isArray(value)) for (const each of value) bytes += maxJsonBytes(each as Json) + 1;
+  else
+    for (const name of Object.keys(value))
+      bytes += maxJsonBytes(name) + maxJsonBytes(value[name as never]) + 2;
+  return bytes;
+}

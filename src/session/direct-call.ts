@@ -1,4 +1,4 @@
-import { readResult, type Tool, validate, withTimeout } from "../ledger/index.ts";
+import { checkTools, readResult, type Tool, validate, withTimeout } from "../ledger/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
@@ -41,6 +41,7 @@ export async function runDirectCall<Result>(
   session: SessionCore,
   direct: DirectCall<Result>,
 ): Promise<DirectOutcome<Result>> {
+  checkTools([direct.tool]);
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
   const { own } = session;

@@ -13,6 +13,7 @@
 import type { Journal, Log } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
+import { checkOption } from "../model/options.ts";
 import type { Message, SessionDraft, SessionState } from "../model/session/index.ts";
 import { messageText, sessionKind, toolCalls } from "../model/session/index.ts";
 import { applyEvent, type Draft, type Event } from "../model/stream/index.ts";
@@ -26,6 +27,15 @@ export function promptId(prompt: PromptInput): string | null {
 
 export function promptText(prompt: PromptInput): string {
   return typeof prompt === "string" ? prompt : prompt.text;
+}
+
+/** Vendors refuse a message without text, and an agent would answer nothing at the price of a turn. */
+export function checkPrompt(what: string, text: unknown): void {
+  checkOption(`${what}: prompt`, text, "text");
+  if ((text as string).trim() !== "") return;
+  throw new HoldfastError("INPUT_INVALID", `${what}: the prompt is empty`, {
+    hint: "Pass what the user says. Leave `prompt` out to continue a session without one.",
+  });
 }
 
 /** The n-th prompt with some text has the same id in every attempt, so an answered one is not asked again. */

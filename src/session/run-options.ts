@@ -1,12 +1,12 @@
 /** The types around `session.run`: its options, the model function, progress events and the result. */
 
-import { type CallProgress, parametersOf, type Tool } from "../ledger/index.ts";
+import { type CallProgress, checkToolName, checkTools, parametersOf, type Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import type { Amounts, Block, JsonObject, Message } from "../model/session/index.ts";
 import type { MessageInput } from "./messages.ts";
-import type { PromptInput } from "./prompts.ts";
+import { checkPrompt, type PromptInput, promptText } from "./prompts.ts";
 import type { CadenceOption } from "./versions.ts";
 
 /**
@@ -85,9 +85,11 @@ const RUN_OPTIONS = {
 export function checkRunOptions(session: string, options: RunOptions): void {
   const what = `session ${session}, run`;
   checkOptions(what, options, RUN_OPTIONS);
-  const { model, cadence, loop, tools = [] } = options;
+  const { model, cadence, loop, prompt, tools = [] } = options;
   checkOption(`${what}: model`, model, "function");
-  describeTools(tools);
+  checkTools(tools);
+  for (const { name } of describeTools(tools)) checkToolName(name);
+  if (prompt !== undefined) checkPrompt(what, promptText(prompt));
   if (typeof cadence === "object" && cadence !== null)
     checkOptions(`${what}: cadence`, cadence, { turns: "number", seconds: "duration" });
   else if (cadence !== undefined) checkOption(`${what}: cadence`, cadence, ["turn", "call"]);

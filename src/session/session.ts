@@ -1,5 +1,5 @@
 import { failpoint } from "../failpoint.ts";
-import type { CallProgress, CallsOutcome, Tool } from "../ledger/index.ts";
+import { type CallProgress, type CallsOutcome, checkTools, type Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { checkOption } from "../model/options.ts";
@@ -181,6 +181,7 @@ export class Session {
   ): Promise<CallsOutcome & { readonly count: number }> {
     const { core } = this;
     return core.duringCommit(async () => {
+      checkTools(tools);
       const stored = core.findMessage(message.id);
       if (!stored) throw notAppended(this.id, message.id);
       const ledger = core.ledger(tools, options);
@@ -207,6 +208,7 @@ export class Session {
   ): Promise<{ settled: string[]; open: string[] }> {
     const { core } = this;
     return core.during(async () => {
+      checkTools(tools);
       const report = await core.ledger(tools, {}).settle(isMeant);
       if (report.open.length > 0) await core.mustHold();
       core.noteSettled();

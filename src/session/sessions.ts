@@ -33,7 +33,7 @@ import { type Draft, decodeCursor, pageOf } from "../model/stream/index.ts";
 import type { Holder, Page, StreamRow } from "../store.ts";
 import { mustBeAmounts } from "./budget.ts";
 import { isReferenced } from "./driven-by.ts";
-import { mustSayTheSame, promptRecord } from "./prompts.ts";
+import { checkPrompt, mustSayTheSame, promptRecord } from "./prompts.ts";
 import { incarnationOf } from "./session-core.ts";
 import { cancelChildren, cancellation, type Spoken } from "./sub-agents.ts";
 import type { ForkReport, SessionVersion } from "./versions.ts";
@@ -323,6 +323,7 @@ export class Sessions {
    */
   async prompt(id: string, prompt: { id?: string; text: string }, spoken: Spoken): Promise<string> {
     mustSpeak("sessions.prompt", spoken);
+    checkPrompt(`session ${id}`, prompt.text);
     const promptId = prompt.id ?? this.journal.newId();
     const blocks: Block[] = [{ kind: "text", text: prompt.text }];
     let isKnown = false;

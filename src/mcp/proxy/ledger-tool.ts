@@ -9,8 +9,8 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
-import type { Dedupe, StandardSchema, Tool, Verdict } from "../../ledger/index.ts";
-import { DefiniteFailure, landed, never, notYet, tool, unsure } from "../../ledger/index.ts";
+import type { Dedupe, StandardSchema, Tool, ToolSpec, Verdict } from "../../ledger/index.ts";
+import { DefiniteFailure, landed, never, notYet, unsure } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { withNumbers } from "./answers.ts";
 import { answerText, type CallFacts, fill, holds, type ToolAnswer, textOf } from "./condition.ts";
@@ -79,7 +79,8 @@ export function ledgerTool(name: string, rule: ToolRule, recorded: Json, forward
   const { verify, timeoutMs, settleMs, interrupted } = rule;
   // Without our key in its arguments, a retry is a new call to the tool.
   const idempotent = lacksKey(rule, recorded) ? undefined : rule.idempotent;
-  return tool<Json, Json>({
+  // Not by `tool()`, which refuses names that vendors refuse: this name is the server's.
+  const proxied: ToolSpec<Json, Json> = {
     name,
     description: `${name} of the proxied server`,
     input: anything,
@@ -96,7 +97,8 @@ export function ledgerTool(name: string, rule: ToolRule, recorded: Json, forward
       verify: (args, { callId, key, signal }) =>
         ask(verify, forwarder, { args: unwrapped(args).args, callId, key }, signal),
     }),
-  }) as Tool;
+  };
+  return proxied as Tool;
 }
 
 function ledgerDedupe({ dedupe }: ToolRule): Dedupe<Json> {
