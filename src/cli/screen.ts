@@ -34,6 +34,8 @@ export interface Screen {
   readonly store?: string;
   /** The address of the page, with `--url`: pages then print deep links into it. */
   readonly page?: string;
+  /** With `--line`: the status is one line, for the status line of an agent or a shell's prompt. */
+  readonly isLine?: boolean;
 }
 
 /** `holdfast ui` listens here at every start, so that bookmarks and links in terminals stay valid. */
@@ -41,7 +43,7 @@ export const UI_PORT = 4646;
 
 /** `typed`: the options of the command. An address with a password is not repeated. */
 export async function openScreen(
-  typed: { store?: unknown; namespace?: unknown; url?: unknown } = {},
+  typed: { store?: unknown; namespace?: unknown; url?: unknown; line?: unknown } = {},
 ): Promise<Screen> {
   const { stdout } = process;
   stdout.on("error", exitOnWriteError);
@@ -54,10 +56,13 @@ export async function openScreen(
   };
   const store = option("store") + option("namespace");
   hintedStore = store;
-  const page = typed.url === true ? { page: `http://127.0.0.1:${UI_PORT}/#` } : {};
-  if (!hasColours(isTerminal)) return { paint: NO_COLOURS, width, isTerminal, store, ...page };
+  const asked = {
+    ...(typed.url === true && { page: `http://127.0.0.1:${UI_PORT}/#` }),
+    ...(typed.line === true && { isLine: true }),
+  };
+  if (!hasColours(isTerminal)) return { paint: NO_COLOURS, width, isTerminal, store, ...asked };
   const { default: colours } = await import("picocolors");
-  return { paint: colours.createColors(true), width, isTerminal, store, ...page };
+  return { paint: colours.createColors(true), width, isTerminal, store, ...asked };
 }
 
 function hasColours(isTerminal: boolean): boolean {

@@ -30,6 +30,7 @@ const CELLS = 10;
 
 export function statusPage(status: Status, screen: Screen): string {
   const { paint, store = "", page } = screen;
+  if (screen.isLine) return statusLine(status);
   const notice = sealNotice(status);
   const isListed = status.needs.some(({ command }) => command === status.next.command);
   return linesOf([
@@ -43,6 +44,18 @@ export function statusPage(status: Status, screen: Screen): string {
     ...(page === undefined ? [] : linksOf(status, page)),
     isListed ? "" : `next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`,
   ]);
+}
+
+/** `checkout 1/3 · T-002 Round to cents · 2 need you`: for the status line of an agent. */
+function statusLine({ goals, needs }: Status): string {
+  const [goal] = goals;
+  const [task] = goal?.working ?? [];
+  const parts = [
+    goal ? `${goal.goal} ${goal.done}/${goal.tasks}` : "no goal",
+    task ? `${task.task} ${task.title}` : "",
+    needs.length === 0 ? "" : `${needs.length} ${needs.length === 1 ? "needs" : "need"} you`,
+  ];
+  return `${parts.filter(Boolean).join(" · ")}\n`;
 }
 
 /** Links into the page that `holdfast ui` serves. */
@@ -132,6 +145,7 @@ function count(number: number, what: string): string {
 
 interface StatusCommandOptions {
   json: boolean;
+  line?: true;
   store?: string;
   namespace?: string;
   goal?: string;
@@ -141,8 +155,9 @@ interface StatusCommandOptions {
 export function readStatusOptions(args: readonly string[]): StatusCommandOptions | null {
   const options: StatusCommandOptions = { json: false };
   for (let index = 0; index < args.length; index++) {
-    const [, name, value] = /^--(json|store|namespace|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
+    const [, name, value] = /^--(json|line|store|namespace|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
     if (name === "json" && value === undefined) options.json = true;
+    else if (name === "line" && value === undefined) options.line = true;
     else if (name === "store" || name === "namespace" || name === "goal") {
       const text = value ?? args[++index];
       if (text === undefined || text === "") return null;
@@ -152,7 +167,13 @@ export function readStatusOptions(args: readonly string[]): StatusCommandOptions
   return options;
 }
 
-export async function showStatus({ json, store, namespace, goal }: StatusCommandOptions): Promise<void> {
+export async function showStatus({
+  json,
+  line,
+  store,
+  namespace,
+  goal,
+}: StatusCommandOptions): Promise<void> {
   const place = await locateStore({ store, namespace }, process.cwd());
   const warn = (error: unknown): void => reportWarning(error, json);
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);
@@ -169,7 +190,7 @@ export async function showStatus({ json, store, namespace, goal }: StatusCommand
     opened = await openReadOnly(place);
   }
   if (!place.isNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
-  const screen = await openScreen({ store, namespace });
+  const screen = await openScreen({ store, namespace, line });
   const { coversAll } = place;
   const options = { ...openOptionsOf(place), coversAll, goal: goalOption(goal), now: Date.now(), notTakenIn };
   const status = await readStatus(opened, options);

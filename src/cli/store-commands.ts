@@ -20,7 +20,10 @@ const SESSION = ["<session>", "its id, or the start of it"] as const;
 
 export const storeCommands: readonly Command[] = [
   command("status", "show what needs you, the state of everything, what to type next", {
-    options: [["--url", "print links into the page of holdfast ui"]],
+    options: [
+      ["--url", "print links into the page of holdfast ui"],
+      ["--line", "print one line: goal, task, what needs you"],
+    ],
     input: (_, { goal }) => ({ goal: goalOption(goal) }),
     page: statusPage,
     data: statusData,
