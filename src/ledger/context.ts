@@ -79,11 +79,20 @@ export function executeFacts(
 /** While an attempt runs here, no handle of the session may declare it lost or start a second one. */
 export class RunningAttempts {
   private readonly running = new Map<string, Promise<unknown>>();
+  private readonly expected = new Map<string, () => void>();
   private readonly undurable = new Map<string, { readonly attempt: number; readonly outcome: Outcome }>();
   private readonly ends = new Map<string, { readonly attempt: number; readonly at: number }>();
 
+  /** Counts an issued call as running until `track` gets its attempt: it is about to start here. */
+  expect(callId: string): void {
+    const begun = new Promise<void>((resolve) => this.expected.set(callId, resolve));
+    this.running.set(callId, begun);
+  }
+
   track(callId: string, work: Promise<unknown>): void {
     this.running.set(callId, work);
+    this.expected.get(callId)?.();
+    this.expected.delete(callId);
     const done = (): void => {
       if (this.running.get(callId) === work) this.running.delete(callId);
     };

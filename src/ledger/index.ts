@@ -3,7 +3,7 @@ export type { CallProgress, LedgerContext, RunningAttempts } from "./context.ts"
 export { attemptsOf, mustNotBeCancelled, storeResult } from "./context.ts";
 export { commitFailure, type FailureMarks } from "./failure-marks.ts";
 export { VendorKeys } from "./keys.ts";
-export { type BlockedCall, type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
+export { type BlockedCall, type CallsOutcome, type Finishing, type FirstWave, Ledger } from "./ledger.ts";
 export {
   type ChildSession,
   checkToolName,

@@ -10,6 +10,8 @@
  *
  *     settle the calls an earlier run left open ──▶ issue and run the other calls, wave by wave
  *       ──▶ append one message with all results (in the commit of the last call, unless a read came last)
+ *
+ * A new message is appended in the commit that issues its first wave: `append`, then `run`.
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -21,9 +23,9 @@ import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
-import type { Closing } from "./recording.ts";
+import { type Closing, OutcomeGroup } from "./recording.ts";
 import { settleCall } from "./settling.ts";
-import type { Blocker, ReadyCall, RefusedCall, SettledElsewhere, WaveResult } from "./wave.ts";
+import type { Blocker, Leading, ReadyCall, RefusedCall, SettledElsewhere, WaveResult } from "./wave.ts";
 import { issueWave, prepareCall, runIssued, settleElsewhere } from "./wave.ts";
 
 /** The outcome of `session.calls`. */
@@ -51,10 +53,10 @@ export type Finishing = (state: SessionState) => readonly Draft[];
 export class Ledger {
   private readonly context: LedgerContext;
   private readonly parallel: number;
-  private readonly perCall: Finishing;
+  private readonly perCall: Finishing | null;
 
   /** `perCall` adds drafts to every commit that settles a call but does not finish its message. */
-  constructor(context: LedgerContext, parallel: number, perCall: Finishing = () => []) {
+  constructor(context: LedgerContext, parallel: number, perCall: Finishing | null = null) {
     this.context = context;
     this.parallel = parallel;
     this.perCall = perCall;
@@ -70,23 +72,52 @@ export class Ledger {
     return { settled: before.filter((id) => !open.has(id)), open: [...open] };
   }
 
-  async run(message: Message, finishing: Finishing): Promise<CallsOutcome> {
+  /**
+   * Makes a new message durable together with the intents of its first wave. `leading` drafts the message
+   * with the ids of these calls, or null if they are taken. `appended` is called once it is durable, before
+   * any call is reported. Call `run` right after, with the result.
+   *
+   * `issued` is null if nothing was written: then append the message alone. The model's answer does not wait
+   * for a callback of the program.
+   */
+  async append(message: Message, leading: Leading, appended: () => void): Promise<FirstWave> {
+    const pending = prepareCalls(this.context, message);
+    if (pending instanceof Promise) return { pending, issued: null };
+    const wave = pending.slice(0, this.parallel);
+    const effects = wave.filter((each) => each.kind === "effect").map((each) => each.ready);
+    const refused = wave.filter((each) => each.kind === "refused").map((each) => each.refused);
+    if (effects.length + refused.length === 0) return { pending, issued: null };
+    const issuing = issueWave(this.context, effects, refused, () => NONE, { leading, appended });
+    const { started, deferred, claimed, outdated } = issuing instanceof Promise ? await issuing : issuing;
+    if (outdated) return { pending: null, issued: null };
+    if (claimed) return { pending, issued: null };
+    for (const { callId } of started) this.context.attempts.expect(callId);
+    return { pending, issued: { started, deferred: deferred.map(effectOf) } };
+  }
+
+  /** `first`: the wave that `append` has issued, which starts now. Otherwise the message is durable. */
+  async run(message: Message, finishing: Finishing, first?: FirstWave): Promise<CallsOutcome> {
     const turn = new Turn(this.context, message, finishing, this.perCall);
     const later = new Set<string>();
-    const open = turn.openCalls();
+    let issued = first?.issued ?? null;
+    const open = issued ? [] : turn.openCalls();
     if (open.length > 0) {
       await inParallel(open, this.parallel, async (id) => {
         if ((await settleCall(this.context, id, turn.closing)) === "later") later.add(id);
       });
     }
-    const prepared = turn.prepare();
+    const prepared = first?.pending ?? prepareCalls(this.context, message);
     for (let pending = prepared instanceof Promise ? await prepared : prepared; pending.length > 0; ) {
-      this.context.stop.throwIfAborted();
-      if (this.context.drain.aborted) break;
+      // Issued calls are started in any case, or recorded as not started (`recording.ts`).
+      if (!issued) this.context.stop.throwIfAborted();
+      if (!issued && this.context.drain.aborted) break;
       const wave = pending.slice(0, this.parallel);
       const [only] = wave;
       const isSingle = wave.length === 1 && only?.kind === "effect";
-      const deferred = await (isSingle ? this.runSingle(turn, only, later) : this.runWave(turn, wave, later));
+      const deferred = await (isSingle
+        ? this.runSingle(turn, only, later, issued)
+        : this.runWave(turn, wave, later, issued));
+      issued = null;
       pending = [...deferred, ...pending.slice(this.parallel)];
       if (deferred.length === wave.length) break;
     }
@@ -107,7 +138,7 @@ export class Ledger {
   async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<boolean> {
     const { context } = this;
     let isIssued = false;
-    const closing: Closing = (state) => this.perCall(state);
+    const closing: Closing = (state) => this.perCall?.(state) ?? NONE;
     if (!context.own.state.calls.has(block.id) && !context.drain.aborted) {
       const prepared = await prepareCall(context, block, null);
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
@@ -123,15 +154,22 @@ export class Ledger {
     return isIssued;
   }
 
-  private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
+  private async runWave(
+    turn: Turn,
+    wave: readonly Pending[],
+    later: Set<string>,
+    issued: Issued | null,
+  ): Promise<readonly Pending[]> {
     const reads = wave.filter((each) => each.kind === "read");
     const running = reads.map((each) => turn.read(each.ready));
     // A read may fail before it is awaited below: an unhandled rejection would end the process.
     for (const each of running) each.catch(() => undefined);
     try {
-      const { started, deferred } = await this.issue(turn, wave, later);
+      const { started, deferred } = issued ?? (await this.issue(turn, wave, later));
+      const { context } = this;
+      const group = this.perCall ? undefined : new OutcomeGroup(context, started.length, turn.closingWave);
       const runAndSettle = async (ready: ReadyCall): Promise<void> =>
-        this.settleIfOpen(turn, ready, await runIssued(this.context, ready, turn.closing), later);
+        this.settleIfOpen(turn, ready, await runIssued(context, ready, turn.closing, group), later);
       running.push(...started.map(runAndSettle));
       await allSettled(running);
       return deferred;
@@ -142,12 +180,20 @@ export class Ledger {
   }
 
   /** Fast path for a wave of one effect, the usual case: there is no other call to await. */
-  private async runSingle(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
+  private async runSingle(
+    turn: Turn,
+    only: Effect,
+    later: Set<string>,
+    issued: Issued | null,
+  ): Promise<readonly Pending[]> {
     const { ready } = only;
-    const issuing: MaybePromise<Pick<WaveResult, "started"> & { readonly deferred: readonly unknown[] }> =
+    const issue = (): MaybePromise<
+      Pick<WaveResult, "started"> & { readonly deferred: readonly unknown[] }
+    > =>
       ready.key.scope === "global"
         ? this.issue(turn, [only], later)
         : issueWave(this.context, [ready], NONE, turn.closingWave);
+    const issuing = issued ?? issue();
     const { started, deferred } = issuing instanceof Promise ? await issuing : issuing;
     if (started[0]) {
       const outcome = await runIssued(this.context, started[0], turn.closing);
@@ -166,7 +212,7 @@ export class Ledger {
     while (effects.length > 0 || refused.length > 0) {
       const issued = await issueWave(this.context, effects, refused, turn.closingWave);
       if (!issued.claimed) {
-        deferred.push(...issued.deferred.map((ready) => ({ kind: "effect", ready }) as const));
+        deferred.push(...issued.deferred.map(effectOf));
         return { started: issued.started, deferred };
       }
       const { call: ready, by } = issued.claimed;
@@ -180,7 +226,7 @@ export class Ledger {
       later.add(ready.callId);
       const { callId, tool } = ready;
       if (elsewhere !== "retry") turn.blocked.set(callId, { callId, tool: tool.name, by: elsewhere });
-      deferred.push({ kind: "effect", ready });
+      deferred.push(effectOf(ready));
       if (effects.length === 0 && refused.length === 0) break;
     }
     return { started: [], deferred };
@@ -211,7 +257,42 @@ type Pending =
   | Effect
   | { readonly kind: "refused"; readonly refused: RefusedCall };
 
+/** A wave whose intents are durable. `deferred` calls wait for a later one. */
+interface Issued {
+  readonly started: readonly ReadyCall[];
+  readonly deferred: readonly Effect[];
+}
+
+/** The first wave of a message that `append` was called with. */
+export interface FirstWave {
+  /** All calls of the message. Null if they have to be prepared again, because their ids have changed. */
+  readonly pending: MaybePromise<readonly Pending[]> | null;
+  readonly issued: Issued | null;
+}
+
 const NONE: readonly never[] = [];
+
+function effectOf(ready: ReadyCall): Effect {
+  return { kind: "effect", ready };
+}
+
+/** The calls of a message that are not in the log yet. */
+function prepareCalls(context: LedgerContext, message: Message): MaybePromise<readonly Pending[]> {
+  const blocks = toolCalls(message);
+  const prepareFrom = (from: number, pending: readonly Pending[]): MaybePromise<readonly Pending[]> => {
+    const found = [...pending];
+    for (let at = from; at < blocks.length; at++) {
+      const block = blocks[at] as ToolCallBlock;
+      if (context.own.state.calls.has(block.id)) continue;
+      const prepared = prepareCall(context, block, message.id);
+      if (prepared instanceof Promise)
+        return prepared.then((each) => prepareFrom(at + 1, [...found, pendingOf(each)]));
+      found.push(pendingOf(prepared));
+    }
+    return found;
+  };
+  return prepareFrom(0, NONE);
+}
 
 function pendingOf(prepared: ReadyCall | RefusedCall): Pending {
   if ("error" in prepared) return { kind: "refused", refused: prepared };
@@ -223,13 +304,13 @@ class Turn {
   private readonly message: Message;
   private readonly blocks: readonly ToolCallBlock[];
   private readonly finishing: Finishing;
-  private readonly perCall: Finishing;
+  private readonly perCall: Finishing | null;
   /** Results of reads, in memory until the results are appended. After a crash the reads run again. */
   private readonly answers = new Map<string, Block>();
   private readonly wasFinished: boolean;
   readonly blocked = new Map<string, BlockedCall>();
 
-  constructor(context: LedgerContext, message: Message, finishing: Finishing, perCall: Finishing) {
+  constructor(context: LedgerContext, message: Message, finishing: Finishing, perCall: Finishing | null) {
     this.context = context;
     this.perCall = perCall;
     this.message = message;
@@ -241,19 +322,6 @@ class Turn {
   openCalls(): string[] {
     const { openCalls } = this.context.own.state;
     return this.blocks.map(({ id }) => id).filter((id) => openCalls.has(id));
-  }
-
-  prepare(from = 0, pending: Pending[] = []): MaybePromise<Pending[]> {
-    for (let at = from; at < this.blocks.length; at++) {
-      const block = this.blocks[at] as ToolCallBlock;
-      if (this.context.own.state.calls.has(block.id)) continue;
-      const prepared = prepareCall(this.context, block, this.message.id);
-      if (prepared instanceof Promise) {
-        return prepared.then((each) => this.prepare(at + 1, [...pending, pendingOf(each)]));
-      }
-      pending.push(pendingOf(prepared));
-    }
-    return pending;
   }
 
   async read(ready: ReadyCall): Promise<void> {
@@ -282,7 +350,7 @@ class Turn {
 
   readonly closing: Closing = (state, settledNow) => {
     const closing = this.results(state, (id) => id === settledNow);
-    return closing.length > 0 ? closing : this.perCall(state);
+    return closing.length > 0 ? closing : (this.perCall?.(state) ?? NONE);
   };
 
   readonly closingWave = (state: SessionState, settledNow: ReadonlySet<string>): readonly Draft[] =>

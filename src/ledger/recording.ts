@@ -6,6 +6,9 @@
  * The owner records with the lease. Without the lease only the attempt's own late answer is recorded: anybody
  * may append that, because it can only add knowledge.
  *
+ * Outcomes of one wave that arrive in the same turn of the event loop share a commit (`OutcomeGroup`). A crash
+ * before it leaves them unknown, as a crash before any outcome is durable does.
+ *
  * The outcomes that may be recorded for a call:
  *
  *     completed   by any attempt: that one took effect
@@ -13,6 +16,7 @@
  *     unknown     by the current attempt, once
  */
 
+import { setImmediate } from "node:timers";
 import { failpoint } from "../failpoint.ts";
 import { commitResult, type Decision } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
@@ -51,6 +55,7 @@ interface Start {
   readonly tool: Tool;
   readonly args: unknown;
   readonly closing: Closing;
+  readonly group?: OutcomeGroup | undefined;
 }
 
 /** Runs an issued call. It is registered meanwhile, so that this process does not take it for lost. */
@@ -61,7 +66,7 @@ export function startAndRecord(context: LedgerContext, start: Start): Promise<Ou
 }
 
 async function startAttempt(context: LedgerContext, start: Start): Promise<Outcome> {
-  const { run, vendorKey, tool, args, closing } = start;
+  const { run, vendorKey, tool, args, closing, group } = start;
   const { lease } = context.own;
   try {
     let confirm: (() => Promise<void>) | null = null;
@@ -90,7 +95,7 @@ async function startAttempt(context: LedgerContext, start: Start): Promise<Outco
   }
   // Before the write, which throws if the lease is lost: the attempt's own answer is recorded all the same.
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
-  const recorded = recordOutcome(context, run, outcome, closing);
+  const recorded = recordOutcome(context, run, outcome, closing, group);
   if (recorded instanceof Promise) await recorded;
   return outcome;
 }
@@ -108,6 +113,7 @@ export function recordOutcome(
   run: Attempt,
   outcome: Outcome,
   closing: Closing,
+  group?: OutcomeGroup,
 ): MaybePromise<void> {
   const forget = context.attempts.remember(run, outcome);
   const recorded = (wrote: boolean): void => {
@@ -115,7 +121,7 @@ export function recordOutcome(
     failpoint("call.recorded");
     if (wrote) emitOutcome(context, run, outcome);
   };
-  const answer = write({ context, run, outcome, by: "execute", closing });
+  const answer = write({ context, run, outcome, by: "execute", closing }, group);
   if (!(answer instanceof Promise)) return recorded(answer);
   return answer.then(recorded, async (error: unknown) => {
     if (isHoldfastError(error, "LEASE_LOST")) {
@@ -136,13 +142,84 @@ interface Recording {
 
 const LATE = { by: "late", closing: () => [] } as const;
 
-function write(recording: Recording): MaybePromise<boolean> {
+function write(recording: Recording, group?: OutcomeGroup): MaybePromise<boolean> {
   const { context, outcome } = recording;
-  if (outcome.kind !== "completed") return commitOutcome(recording, null);
+  if (outcome.kind !== "completed") {
+    group?.leave();
+    return commitOutcome(recording, null);
+  }
   const small = smallResult(outcome.value);
-  if (small) return commitOutcome(recording, small);
+  if (small) return group ? group.add(recording, small) : commitOutcome(recording, small);
+  group?.leave();
   const stored = withRetries(stopOf(recording), () => storeResult(context.journal, outcome.value));
   return andThen(stored, (result) => commitOutcome(recording, result));
+}
+
+interface GroupedOutcome {
+  readonly recording: Recording;
+  readonly result: CallResult;
+  resolve(wrote: boolean): void;
+  reject(error: unknown): void;
+}
+
+/** The results of one wave. A commit takes those that are there when this turn of the event loop ends. */
+export class OutcomeGroup {
+  private readonly context: LedgerContext;
+  private readonly closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
+  private running: number;
+  private waiting: GroupedOutcome[] = [];
+
+  constructor(context: LedgerContext, running: number, closing: OutcomeGroup["closing"]) {
+    this.context = context;
+    this.running = running;
+    this.closing = closing;
+  }
+
+  /** True if the outcome was news, once it is durable. */
+  add(recording: Recording, result: CallResult): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ recording, result, resolve, reject });
+      if (this.waiting.length === 1) setImmediate(() => void this.flush());
+      this.leave();
+    });
+  }
+
+  /** The other calls need not be waited for when all of them have ended. */
+  leave(): void {
+    this.running -= 1;
+    if (this.running === 0) void this.flush();
+  }
+
+  private async flush(): Promise<void> {
+    const group = this.waiting;
+    if (group.length === 0) return;
+    this.waiting = [];
+    const { own } = this.context;
+    const commit = () => own.commit((state, { generation }) => this.decide(state, generation, group));
+    try {
+      const wrote = await withRetries(own.lease.lost, () => andThen(commit(), commitResult));
+      for (const each of group) each.resolve(wrote.has(each.recording.run.id));
+    } catch (error) {
+      for (const each of group) each.reject(error);
+    }
+  }
+
+  private decide(
+    state: SessionState,
+    generation: number,
+    group: readonly GroupedOutcome[],
+  ): Decision<ReadonlySet<string>> {
+    const settled = new Set<string>();
+    const events: Draft[] = [];
+    for (const { recording, result } of group) {
+      if (recording.run.generation !== generation) continue;
+      const decision = decideOutcome({ ...recording, closing: () => [] }, state, result, {});
+      events.push(...decision.events);
+      if (decision.result) settled.add(recording.run.id);
+    }
+    if (settled.size > 0) events.push(...this.closing(state, settled));
+    return { events, result: settled };
+  }
 }
 
 function commitOutcome(recording: Recording, result: CallResult | null): MaybePromise<boolean> {

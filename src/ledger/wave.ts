@@ -4,6 +4,15 @@
  * A wave is the calls that start now and run in parallel. One commit under the session's lease issues all of
  * them. Later calls of the message are not in the log yet, so a crash leaves few outcomes unknown.
  *
+ * A turn takes two commits (decision 029):
+ *
+ *     the model answers ──▶ [ message · intents of its first wave ] ──▶ the effects
+ *       ──▶ [ last outcome · results · checkpoint · next reservation ] ──▶ the next question
+ *
+ * Commits in between exist only for more waves and for the other outcomes of a wave. The message comes first
+ * in its commit, so no intent is durable without it. It is appended alone if a callback of the program has to
+ * be awaited first, or if another session has claimed a key.
+ *
  * The commit decides about each call on the state it is applied to:
  *
  *     the key is free                                 issued: it starts after the commit
@@ -17,12 +26,13 @@
  *
  * A crash right after one of these steps leaves:
  *
- *     the message is durable        no call is in the log: the next run prepares them from the message
- *     failpoint wave.planned        the same
- *     the commit                    all of it or none of it
+ *     failpoint wave.planned        nothing of a first wave: the model is asked again; its reservation is spent
+ *     the commit                    all of it or none of it: never an intent without its message
  *     failpoint wave.issued         calls that look started: a new owner marks them unknown (`settling.ts`)
  *     the effect (`recording.ts`)   the same, because the log cannot tell whether it happened
- *     the outcome is durable        nothing to do
+ *     an outcome is durable         the next run settles the other calls of the wave
+ *     the last outcome is durable   results, checkpoint and reservation too: the model is asked next
+ *     a message without its wave    no call is in the log: the next run prepares them from the message
  *
  * Invariants kept here (`torture/checker/` checks them):
  *
@@ -46,7 +56,7 @@ import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import { failuresOf } from "./failure-marks.ts";
 import { type CallKey, callKey, withoutReason } from "./keys.ts";
-import { attemptOf, type Closing, startAndRecord } from "./recording.ts";
+import { attemptOf, type Closing, type OutcomeGroup, startAndRecord } from "./recording.ts";
 import { type Tool, validate, whyApproval } from "./tool.ts";
 
 /** This program has its tool, and the tool's schema accepts its input. */
@@ -79,11 +89,16 @@ export interface WaveResult {
   readonly deferred: readonly ReadyCall[];
   /** Set when nothing was written, because another session has claimed the key of this call. */
   readonly claimed: { readonly call: ReadyCall; readonly by: ClaimHolder } | null;
+  /** Set when nothing was written, because the leading events no longer fit. */
+  readonly outdated?: true;
 }
 
 type ClaimHolder = { readonly stream: string; readonly seq: number };
 
 type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
+
+/** Events that a wave's commit begins with, such as its message. Null if they no longer fit: then nothing is written. */
+export type Leading = (state: SessionState) => readonly Draft[] | null;
 
 // ---- Prepare: a pure look at one call. Nothing is durable yet.
 
@@ -129,16 +144,26 @@ export function issueWave(
   wave: readonly ReadyCall[],
   refused: readonly RefusedCall[],
   closing: ClosingWave,
+  { leading, appended }: { leading: Leading; appended: () => void } = NOTHING_LEADS,
 ): MaybePromise<WaveResult> {
   failpoint("wave.planned");
   const commit = (failures: ReadonlyMap<string, number>): MaybePromise<WaveResult> => {
-    const decide = (state: SessionState) => decideWave(context, state, wave, failures, refused, closing);
-    return andThen(context.own.commit(decide), (outcome) => afterCommit(context, wave, refused, outcome));
+    const decide = (state: SessionState) => {
+      const first = leading(state);
+      if (!first) return { events: [], result: null };
+      const { events, result } = decideWave(context, state, wave, failures, refused, closing);
+      return { events: first.length > 0 ? [...first, ...events] : events, result };
+    };
+    return andThen(context.own.commit(decide), (outcome) => {
+      if (outcome.outcome === "ok" && outcome.result) appended();
+      return afterCommit(context, wave, refused, outcome);
+    });
   };
   const hasGlobalKey = wave.some(({ key }) => key.scope === "global");
   return hasGlobalKey ? countFailures(context, wave).then(commit) : commit(NO_FAILURES);
 }
 
+const NOTHING_LEADS = { leading: () => [], appended: () => undefined };
 const NO_FAILURES: ReadonlyMap<string, number> = new Map();
 
 /** Counts right before the commit: another session may have failed with a key since the call was prepared. */
@@ -222,13 +247,14 @@ function afterCommit(
   context: LedgerContext,
   wave: readonly ReadyCall[],
   refused: readonly RefusedCall[],
-  outcome: OwnedOutcome<ReturnType<typeof decideWave>["result"]>,
+  outcome: OwnedOutcome<ReturnType<typeof decideWave>["result"] | null>,
 ): WaveResult {
   if (outcome.outcome === "taken") {
     const call = wave.find(({ key }) => key.scope === "global" && key.key === outcome.key);
     if (!call) throw new Error(`the store refused key ${outcome.key}, which this wave did not claim`);
     return { started: [], deferred: [], claimed: { call, by: outcome.by } };
   }
+  if (!outcome.result) return { started: [], deferred: [], claimed: null, outdated: true };
   failpoint("wave.issued");
   const { started, asked, repeated, deferred, switchedOff } = outcome.result;
   for (const { callId, tool, approval } of asked)
@@ -246,11 +272,16 @@ function afterCommit(
   return { started, deferred, claimed: null };
 }
 
-export function runIssued(context: LedgerContext, call: ReadyCall, closing: Closing): Promise<Outcome> {
-  const issued = callOf(context.own.state, call.callId);
+export function runIssued(
+  context: LedgerContext,
+  { callId, tool, args }: ReadyCall,
+  closing: Closing,
+  group?: OutcomeGroup,
+): Promise<Outcome> {
+  const issued = callOf(context.own.state, callId);
   const run = attemptOf(context, issued, issued.attempt);
   const { vendorKey } = issued;
-  return startAndRecord(context, { run, vendorKey, tool: call.tool, args: call.args, closing });
+  return startAndRecord(context, { run, vendorKey, tool, args, closing, group });
 }
 
 // ---- Global keys: the same operation runs once over all sessions

@@ -2,7 +2,7 @@
 
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalText } from "../model/json.ts";
-import type { Amounts, Budget } from "../model/session/index.ts";
+import type { Amounts, Budget, SessionState } from "../model/session/index.ts";
 import { BUDGET_UNITS, childReservation, exceededLimit, spentAndReserved } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { SessionCore } from "./session-core.ts";
@@ -24,7 +24,7 @@ export function mustBeAmounts(what: string, amounts: Amounts): void {
 }
 
 /** The unit whose limit is reached, if any. Stops the next call even if its cost is unknown. */
-export function reachedLimit({ spent, limit }: Budget): { unit: string } | null {
+function reachedLimit({ spent, limit }: Budget): { unit: string } | null {
   const unit = BUDGET_UNITS.find((each) => (spent[each] ?? 0) >= (limit[each] ?? Number.POSITIVE_INFINITY));
   return unit ? { unit } : null;
 }
@@ -33,9 +33,9 @@ export function reachedLimit({ spent, limit }: Budget): { unit: string } | null 
  * Throws if a limited unit is missing in `reported`, the usage of all answers of a run or program so far.
  * Called after an answer is recorded: a limit that nothing counts would be no limit, found out by the bill.
  */
-export function mustCountLimits(session: string, { limit }: Budget, reported: Amounts): void {
-  const counted = { ...reported, turns: 1 };
-  const unit = BUDGET_UNITS.find((each) => limit[each] !== undefined && counted[each] === undefined);
+export function mustCountLimits(session: string, budget: Budget, reported: Amounts): void {
+  const { limit } = budget;
+  const unit = uncountedUnit(budget, reported);
   if (!unit) return;
   const problem = `${unit} is limited to ${limit[unit]}, and the model's usage does not report ${unit}`;
   const otherwise = unit === "usd" ? "pass `prices`, or limit tokens or turns" : "limit turns";
@@ -45,13 +45,35 @@ export function mustCountLimits(session: string, { limit }: Budget, reported: Am
   });
 }
 
+/** A limited unit that no answer has reported. */
+export function uncountedUnit({ limit }: Budget, reported: Amounts): keyof Amounts | null {
+  const counted = { ...reported, turns: 1 };
+  return BUDGET_UNITS.find((each) => limit[each] !== undefined && counted[each] === undefined) ?? null;
+}
+
 /** Raises the session's limits to those of a run. Never lowers one that was raised from outside. */
 export async function limitBudget(session: SessionCore, budget: Amounts): Promise<void> {
-  await session.writeEvents((state) => {
-    const raised = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
-    const limits = Object.fromEntries(raised.map((unit) => [unit, budget[unit]]));
-    return raised.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }];
-  });
+  await session.writeEvents((state) => draftRaisedLimits(state.budget, budget).events);
+}
+
+export function draftRaisedLimits({ limit }: Budget, wanted: Amounts): { limits: Amounts; events: Draft[] } {
+  const raised = BUDGET_UNITS.filter((unit) => (wanted[unit] ?? -1) > (limit[unit] ?? -1));
+  const limits = Object.fromEntries(raised.map((unit) => [unit, wanted[unit]]));
+  return { limits, events: raised.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }] };
+}
+
+/** Reserves the next model call in `budget`. Empty if a limit does not allow it. */
+export function draftReservation(
+  id: string,
+  { largestCall }: SessionState,
+  budget: Budget,
+  perCall: Amounts = {},
+): Draft[] {
+  // Without `perCall`, the next model call is expected to cost as much as the largest so far.
+  const limited = Object.entries(largestCall).filter(([unit]) => Object.hasOwn(budget.limit, unit));
+  const amounts: Amounts = { ...Object.fromEntries(limited), ...perCall, turns: 1 };
+  if (exceededLimit(budget, amounts) ?? reachedLimit(budget)) return [];
+  return [{ type: "budget.reserved", data: { id, amounts } }];
 }
 
 // ---- Sub-agents spend their parent's budget

@@ -10,19 +10,22 @@
  * Every arrow is a commit or a pure look at the state, so the loop can be entered again anywhere. A process
  * that was killed finds its place from the log alone. The assistant message is durable before any of its
  * calls, and a resumed turn never asks the model again for a message that it has.
+ *
+ * Commits are shared (decision 029; `wave.ts` has the crash table of a turn):
+ *
+ *     prompt            the raised limits, the prompt, the reservation of the first question
+ *     assistant message its cost, the intents of its first wave; or, if it is final, the checkpoint
+ *     last outcome      the results, the checkpoint, the reservation of the next question
  */
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { failpoint } from "../failpoint.ts";
 import { emitSafely } from "../journal/index.ts";
-import { type BlockedCall, mustNotBeCancelled, sleep, withTimeout } from "../ledger/index.ts";
+import { type BlockedCall, type FirstWave, mustNotBeCancelled, sleep, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { sameJson } from "../model/json.ts";
-import type { Amounts, Call, Message, SessionState, ToolCallBlock } from "../model/session/index.ts";
+import type { Amounts, Budget, Call, Message, SessionState } from "../model/session/index.ts";
 import {
   addAmounts,
   countableAmounts,
-  exceededLimit,
   messageText,
   reactivate,
   reactivation,
@@ -30,8 +33,16 @@ import {
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
-import { limitBudget, mustBeAmounts, mustCountLimits, reachedLimit } from "./budget.ts";
-import { readMessage, withUniqueCallIds } from "./messages.ts";
+import {
+  draftRaisedLimits,
+  draftReservation,
+  limitBudget,
+  mustBeAmounts,
+  mustCountLimits,
+  uncountedUnit,
+} from "./budget.ts";
+import { appendDrafts, readMessage, withUniqueCallIds } from "./messages.ts";
+import { asRunOf, isWithinRunOf, nestedRun } from "./nested-runs.ts";
 import {
   answerTo,
   isFinal,
@@ -45,6 +56,7 @@ import {
   putAgain,
   unansweredPrompts,
 } from "./prompts.ts";
+import { type RepeatedCalls, repeatedCalls } from "./repeated-calls.ts";
 import type { ModelResponse, RunOptions, RunProgress, RunResult, WaitingCall } from "./run-options.ts";
 import { checkRunOptions, describeTools, isRetryable, messageOf, mustAnswer } from "./run-options.ts";
 import { PATIENCE_MS, type SessionCore } from "./session-core.ts";
@@ -67,11 +79,18 @@ export function startRun(session: SessionCore, options: RunOptions): Promise<Run
   const previous = session.latestRun;
   const run = session.track(async () => {
     await previous.catch(() => undefined);
-    await session.refresh();
+    if (!beginsWithCommit(session, named)) await session.refresh();
     return asRunOf(session, () => runLoop(session, named));
   });
   session.latestRun = run;
   return run;
+}
+
+/** True for a prompt to an idle session: its append meets others' events as a conflict, and rereads. */
+function beginsWithCommit({ state }: SessionCore, { prompt }: RunOptions): boolean {
+  if (prompt === undefined || state.openCalls.size > 0 || state.unfinished.size > 0) return false;
+  const id = promptId(prompt);
+  return id === null ? unansweredPrompts(state.messages).length === 0 : !state.messageIds.has(id);
 }
 
 async function runLoop(session: SessionCore, options: RunOptions): Promise<RunResult> {
@@ -87,6 +106,7 @@ async function runLoop(session: SessionCore, options: RunOptions): Promise<RunRe
     throw error;
   } finally {
     run.stopWatching();
+    await run.giveReservationBack();
   }
 }
 
@@ -108,6 +128,8 @@ class Run {
   private reported: Amounts = {};
   /** The prompt was compacted away without an answer: it has to be put again. */
   private isPromptGone = false;
+  /** Id of the reservation for the next question, made in the commit before it. */
+  private reserved: string | null = null;
   readonly stopWatching: () => void;
 
   constructor(session: SessionCore, options: RunOptions) {
@@ -130,7 +152,9 @@ class Run {
   private async untilResult(): Promise<RunResult> {
     const { session } = this;
     mustNotBeCancelled(session.id, session.state);
-    if (this.options.budget) await limitBudget(session, this.options.budget);
+    // Otherwise the prompt's commit raises them.
+    const isFirst = beginsWithCommit(session, this.options);
+    if (this.options.budget && !isFirst) await limitBudget(session, this.options.budget);
     const recorded = await this.recordedAnswer();
     if (recorded) return recorded;
     const unfinished = session.unfinished;
@@ -192,23 +216,48 @@ class Run {
     const waiting = unfinished && (await this.runCalls(unfinished, false));
     if (waiting) return waiting;
     if (id !== null && this.isPromptGone) await this.putPromptAgain(id, text);
-    else await this.session.append([{ ...(id !== null && { id }), role: "user", text }]);
+    else await this.appendFirst({ id: id ?? this.session.journal.newId(), text });
     failpoint("prompt.appended");
     return null;
   }
 
+  /** One commit: the limits of this run, its prompt, and the reservation of its first question. */
+  private async appendFirst(prompt: { id: string; text: string }): Promise<void> {
+    const { session } = this;
+    const { journal } = session;
+    const drafted = readMessage({ role: "user", ...prompt }, journal.now(), () => prompt.id);
+    const { reserve, noteReserved } = this.nextReservation();
+    await session.writeEvents((state) => {
+      const queued = state.prompts.find(({ id }) => id === prompt.id);
+      if (queued) mustSayTheSame(session.id, journal, prompt, messageText(queued));
+      const { limits, events: raised } = draftRaisedLimits(state.budget, this.options.budget ?? {});
+      const appended = appendDrafts(session.id, [drafted], state, undefined);
+      if (appended.length === 0) return raised;
+      const budget = { ...state.budget, limit: { ...state.budget.limit, ...limits } };
+      return [...raised, ...appended, ...reserve(state, budget)];
+    });
+    noteReserved();
+    failpoint("message.appended");
+  }
+
+  /** `first`: the wave that became durable with the message. Its calls start in any case. */
   private async runCalls(
     message: Message,
     stopLoops = this.session.state.prompts.length === 0,
+    first?: FirstWave,
   ): Promise<RunResult | null> {
-    if (this.drain.aborted) return this.result("paused", "drained");
+    const isIssued = first?.issued !== undefined && first.issued !== null;
+    if (this.drain.aborted && !isIssued) return this.result("paused", "drained");
     const loop = this.options.loop ?? LOOP;
     const repeated = repeatedCalls(this.session.state.messages);
-    if (stopLoops && repeated.count >= loop.stopAt) {
+    if (stopLoops && repeated.count >= loop.stopAt && !isIssued) {
       this.emit({ type: "loop", ...repeated });
       return this.result("paused", "loop");
     }
-    const outcome = await this.ledger().run(message, (state) => this.checkpoint(state));
+    const { reserve, noteReserved } = this.nextReservation();
+    const finishing = (state: SessionState) => [...this.checkpoint(state), ...reserve(state, state.budget)];
+    const outcome = await this.ledger().run(message, finishing, first);
+    noteReserved();
     if (!outcome.done && this.drain.aborted) return this.result("paused", "drained");
     if (!outcome.done) return this.result("waiting", "calls", "", outcome.blocked);
     if (stopLoops && repeated.count >= loop.warnAt) await this.warnModel(message, repeated);
@@ -237,15 +286,16 @@ class Run {
     if (pause) return this.result("paused", pause);
     // An active session: a supervisor notices if it dies, and it is not pruned as ended.
     if (this.session.state.status !== "active") await this.session.writeEvents(reactivation);
-    const reservation = await this.reserve();
+    const reservation = this.reserved ?? (await this.reserve());
     if (reservation === "exceeded") return this.result("paused", "budget");
+    this.reserved = null;
     this.turns++;
     this.emit({ type: "model.asked", turn: this.turns });
     const response = await this.askModel();
     failpoint("model.answered");
-    await this.appendAnswer(response, reservation);
+    const { message, first } = await this.appendAnswer(response, reservation);
     mustCountLimits(this.session.id, this.session.state.budget, this.reported);
-    return null;
+    return first?.issued ? this.runCalls(message, undefined, first) : null;
   }
 
   /** Not every last message is ours: a process that took over may have answered another prompt. */
@@ -303,15 +353,46 @@ class Run {
     if (Object.keys(this.session.state.budget.limit).length === 0) return null;
     const id = this.session.journal.newId();
     const verdict = await this.session.write((state) => {
-      const amounts = { ...limitedOnly(state), ...this.options.budget?.perCall, turns: 1 };
-      const over = exceededLimit(state.budget, amounts) ?? reachedLimit(state.budget);
-      if (over) return { events: [], result: "exceeded" as const };
-      return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: id };
+      const events = draftReservation(id, state, state.budget, this.options.budget?.perCall);
+      return { events, result: events.length > 0 ? id : ("exceeded" as const) };
     });
     failpoint("budget.reserved");
     if (verdict !== "exceeded" || isRefreshed) return verdict;
     await this.session.refresh();
     return this.reserve(true);
+  }
+
+  /**
+   * A reservation that joins the commit before the question. `reserve` drafts nothing if no question follows,
+   * or if it cannot tell what that commit leaves of the budget: then `reserve()` asks for a commit of its own.
+   */
+  private nextReservation() {
+    const id = this.session.journal.newId();
+    const reserve = (state: SessionState, budget: Budget): Draft[] => {
+      const spendsMore = [...this.session.riders.keys()].some((callId) => state.openCalls.has(callId));
+      const follows = this.pauseReason() === null && !this.stop.aborted;
+      if (spendsMore || !follows || Object.keys(budget.limit).length === 0) return [];
+      return draftReservation(id, state, budget, this.options.budget?.perCall);
+    };
+    const noteReserved = (): void => {
+      if (Object.hasOwn(this.session.state.budget.reserved, id)) this.reserved = id;
+    };
+    return { reserve, noteReserved };
+  }
+
+  /** The run ends before the question that was reserved for. If this fails, the next owner books it as spent. */
+  async giveReservationBack(): Promise<void> {
+    const { reserved: id, session } = this;
+    if (id === null || session.own.lease.lost.aborted) return;
+    this.reserved = null;
+    const settled = { type: "budget.settled", data: { id, spent: {} } };
+    try {
+      await session.own.write(({ budget }) => {
+        return { events: Object.hasOwn(budget.reserved, id) ? [settled] : [], result: undefined };
+      });
+    } catch (error) {
+      session.journal.warn(error);
+    }
   }
 
   private async askModel(): Promise<ModelResponse> {
@@ -338,29 +419,71 @@ class Run {
     }
   }
 
-  private async appendAnswer(response: ModelResponse, reservation: string | null): Promise<void> {
+  /** Appends the message, with the intents of its first wave if nothing keeps them from starting. */
+  private async appendAnswer(
+    response: ModelResponse,
+    reservation: string | null,
+  ): Promise<{ message: Message; first?: FirstWave }> {
     const { session } = this;
     const { journal } = session;
     const input = { role: "assistant", ...messageOf(response) } as const;
     const drafted = readMessage(input, journal.now(), () => journal.newId());
+    const { id } = drafted.data.message;
     const spent = addAmounts(this.usageOf(response), { turns: 1 });
-    const final = isFinal(drafted.data.message);
+    const answer = (state: SessionState, unique = withUniqueCallIds(drafted, state)) =>
+      this.draftAnswer(state, unique, reservation, spent);
+    const unique = withUniqueCallIds(drafted, session.state);
+    const { message } = unique.data;
+    let first: FirstWave | undefined;
+    if (this.mayIssue(message)) {
+      const leading = (state: SessionState) => {
+        const now = withUniqueCallIds(unique, state);
+        return now === unique ? answer(state, now) : null;
+      };
+      first = await this.ledger().append(message, leading, () => this.noteAnswer(id));
+    }
+    if (!first?.issued) {
+      await session.writeEvents((state) => answer(state));
+      this.noteAnswer(id);
+    }
+    return { message: session.findMessage(id) ?? message, ...(first?.pending && { first }) };
+  }
+
+  private noteAnswer(id: string): void {
+    const { session } = this;
     const { prompt } = this.options;
-    await session.writeEvents((state) => {
-      const events: Draft[] = [withUniqueCallIds(drafted, state)];
-      const { system = null } = this.options;
-      if (system !== state.system) events.push({ type: "system.set", data: { text: system } });
-      if (final) events.push(...moveAfterAnswer(state, this.lastSent));
-      if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
-      else events.push({ type: "budget.spent", data: { amounts: spent } });
-      if (final) events.push(...this.checkpoint(state, 1));
-      return events;
-    });
-    this.lastAppended = drafted.data.message.id;
-    if (final && typeof prompt === "object") this.answer ??= answerTo(session.state.messages, prompt.id);
+    this.lastAppended = id;
+    const message = session.findMessage(id);
+    if (message && isFinal(message) && typeof prompt === "object")
+      this.answer ??= answerTo(session.state.messages, prompt.id);
     failpoint("message.appended");
-    const stored = session.messages.findLast(({ id }) => id === this.lastAppended);
-    if (stored) this.emit({ type: "message", message: stored });
+    if (message) this.emit({ type: "message", message });
+  }
+
+  private draftAnswer(
+    state: SessionState,
+    drafted: Draft<"message", { readonly message: Message }>,
+    reservation: string | null,
+    spent: Amounts,
+  ): Draft[] {
+    const final = isFinal(drafted.data.message);
+    const events: Draft[] = [drafted];
+    const { system = null } = this.options;
+    if (system !== state.system) events.push({ type: "system.set", data: { text: system } });
+    if (final) events.push(...moveAfterAnswer(state, this.lastSent));
+    if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
+    else events.push({ type: "budget.spent", data: { amounts: spent } });
+    if (final) events.push(...this.checkpoint(state, 1));
+    return events;
+  }
+
+  /** False if the run ends after the message, so that its calls must not be issued. */
+  private mayIssue(message: Message): boolean {
+    const { state } = this.session;
+    if (toolCalls(message).length === 0 || this.drain.aborted || this.stop.aborted) return false;
+    if (uncountedUnit(state.budget, this.reported) !== null) return false;
+    const { stopAt } = this.options.loop ?? LOOP;
+    return state.prompts.length > 0 || repeatedCalls(state.messages, message).count < stopAt;
   }
 
   private usageOf({ usage }: ModelResponse): Amounts {
@@ -377,7 +500,7 @@ class Run {
     return this.session.ledger(this.options.tools ?? [], {
       signal: this.stop,
       drain: this.drain,
-      perCall: (state) => (this.cadence === "call" ? [checkpointDraft(state, true)] : []),
+      ...(this.cadence === "call" && { perCall: (state) => [checkpointDraft(state, true)] }),
       ...(parallel !== undefined && { parallel }),
       patienceMs: Math.min(patienceMs, leftMs),
       on: (progress) => {
@@ -424,57 +547,6 @@ function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): W
   return [...own, ...elsewhere];
 }
 
-/** Without `perCall`, the next model call is expected to cost as much as the largest so far. */
-function limitedOnly({ budget, largestCall }: SessionState): Amounts {
-  const limited = Object.entries(largestCall).filter(([unit]) => Object.hasOwn(budget.limit, unit));
-  return Object.fromEntries(limited);
-}
-
-interface RepeatedCalls {
-  readonly tool: string;
-  readonly count: number;
-}
-
-/** A loop has at most so many turns: `search`, `read`, `search`, `read` … repeats two. */
-const LOOP_TURNS = 3;
-
-/**
- * Counts how often the last turns repeat the same calls, alone or in a cycle of up to three turns. It reads
- * the durable transcript, so a restart does not reset the count.
- */
-function repeatedCalls(messages: readonly Message[]): RepeatedCalls {
-  const turns: (readonly ToolCallBlock[])[] = [];
-  let lengths = Array.from({ length: LOOP_TURNS }, (_, index) => index + 1);
-  let best: RepeatedCalls = { tool: "", count: 0 };
-  for (let index = messages.length - 1; index >= 0 && lengths.length > 0; index--) {
-    const message = messages[index] as Message;
-    if (message.role === "tool" || message.meta?.["holdfast"] === "loop") continue;
-    const calls = message.role === "assistant" ? toolCalls(message) : [];
-    if (calls.length === 0) break;
-    turns.push(calls);
-    const at = turns.length - 1;
-    lengths = lengths.filter((length) => at < length || sameCalls(calls, turns[at - length] ?? []));
-    for (const length of lengths) {
-      const count = Math.floor(turns.length / length);
-      if (count > best.count) best = { tool: namesOf(turns.slice(0, length)), count };
-    }
-  }
-  return best;
-}
-
-function sameCalls(these: readonly ToolCallBlock[], those: readonly ToolCallBlock[]): boolean {
-  if (these.length !== those.length) return false;
-  return these.every(({ name, args }, index) => {
-    const other = those[index];
-    return name === other?.name && sameJson(args, other.args);
-  });
-}
-
-function namesOf(turns: readonly (readonly ToolCallBlock[])[]): string {
-  const names = turns.map((calls) => calls.map(({ name }) => name).join(" + "));
-  return names.reverse().join(", ");
-}
-
 const WATCH_MS = 100;
 
 /** Reads others' events (cancel, answers, prompts) soon after they come, not only at the next conflict. */
@@ -502,48 +574,6 @@ function watchForCancel(session: SessionCore, cancelled: AbortController): () =>
     unwatch();
     if (timer) clearTimeout(timer);
   };
-}
-
-// ---- Nested runs: a tool that awaits a second run of its session would wait forever.
-
-interface ActiveRun {
-  readonly session: SessionCore;
-  /** The run of another session whose tool started this one. */
-  readonly outer: ActiveRun | undefined;
-  /** True when the run has ended. Work that a tool left behind still has this store. */
-  isOver: boolean;
-}
-
-const innermost = new AsyncLocalStorage<ActiveRun>();
-let activeRuns = 0;
-
-function isWithinRunOf(session: SessionCore): boolean {
-  for (let run = innermost.getStore(); run; run = run.outer) {
-    if (run.session === session && !run.isOver) return true;
-  }
-  return false;
-}
-
-async function asRunOf<Result>(session: SessionCore, work: () => Promise<Result>): Promise<Result> {
-  const run: ActiveRun = { session, outer: innermost.getStore(), isOver: false };
-  activeRuns += 1;
-  try {
-    return await innermost.run(run, work);
-  } finally {
-    run.isOver = true;
-    activeRuns -= 1;
-    // On Node 20 every promise of the process pays for an enabled AsyncLocalStorage.
-    if (activeRuns === 0) innermost.disable();
-  }
-}
-
-// ---- Errors
-
-function nestedRun(session: string): HoldfastError {
-  const problem = "run was called from within a run of the same session, which would wait for itself";
-  const otherwise = "For a sub-agent use agentTool(). sessions.prompt() queues a message.";
-  const hint = `Call it when that run has ended. ${otherwise}`;
-  return new HoldfastError("INPUT_INVALID", `session ${session}: ${problem}`, { hint, data: { session } });
 }
 
 function badUsage(id: string, units: readonly string[]): HoldfastError {

@@ -1,0 +1,66 @@
+/** The cost of a turn and of a request in commits, counted by the store (decision 029). */
+
+import { afterAll, describe, expect, test } from "vitest";
+import { Holdfast, Journal } from "../../src/index.ts";
+import type { Store } from "../../src/store.ts";
+import { callBlock, counting, script, type World } from "../ledger/bench.ts";
+import { storeSubjects } from "../subjects.ts";
+
+const subjects = storeSubjects();
+afterAll(() => Promise.all(subjects.map((each) => each.dispose())));
+
+/** Counts what a store makes durable: appends that landed, and leases that were taken or released. */
+function countCommits(store: Store): { store: Store; count(): number } {
+  let commits = 0;
+  const counted = new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      if (name !== "append" && name !== "lease") return value.bind(target);
+      return async (...args: [{ act?: string }]) => {
+        const answer = await (value as (...all: unknown[]) => unknown).apply(target, args);
+        const { outcome } = (answer ?? {}) as { outcome?: string };
+        if (name === "append" && outcome === "ok") commits += 1;
+        if (name === "lease" && args[0].act !== "renew") commits += 1;
+        return answer;
+      };
+    },
+  });
+  return { store: counted, count: () => commits };
+}
+
+const five = ["c1", "c2", "c3", "c4", "c5"];
+
+describe.each(subjects)("on $name", (subject) => {
+  test.each([
+    { what: "one call", ids: ["c1"], options: {} },
+    { what: "a wave of five", ids: five, options: {} },
+    { what: "one call and a budget", ids: ["c1"], options: { budget: { usd: 1 } } },
+    { what: "a wave of five and a budget", ids: five, options: { budget: { usd: 1 } } },
+  ])("a turn with $what takes two commits, and a plain answer one", async ({ ids, options }) => {
+    const opened = await subject.open();
+    const { store, count } = countCommits(opened.store);
+    const holdfast = new Holdfast(new Journal({ store }));
+    const world: World = { effects: [] };
+    const pay = counting(world, "pay");
+    const blocks = ids.map((id) => callBlock(id, "pay", { id }));
+    const session = await holdfast.session("alpha");
+    const seen: number[] = [];
+    const answers = script(blocks, "paid");
+    const model = (request: Parameters<typeof answers>[0]) => {
+      seen.push(count());
+      return answers(request);
+    };
+    const before = count();
+    await session.run({ model, tools: [pay], prompt: "Pay.", ...options });
+    const [first = 0, second = 0] = seen;
+    expect({ prompt: first - before, turn: second - first, answer: count() - second }).toEqual({
+      prompt: 1,
+      turn: 2,
+      answer: 1,
+    });
+    expect(world.effects).toHaveLength(ids.length);
+    await holdfast.close();
+    await opened.dispose();
+  });
+});
