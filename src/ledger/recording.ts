@@ -6,8 +6,8 @@
  * The owner records with the lease. Without the lease only the attempt's own late answer is recorded: anybody
  * may append that, because it can only add knowledge.
  *
- * Outcomes of one wave that arrive in the same turn of the event loop share a commit (`OutcomeGroup`). A crash
- * before it leaves them unknown, as a crash before any outcome is durable does.
+ * Outcomes of one wave that arrive in the same turn of the event loop share a commit (`OutcomeGroup`). A
+ * crash before it leaves them unknown, as a crash before any outcome is durable does.
  *
  * The outcomes that may be recorded for a call:
  *

@@ -26,7 +26,7 @@
  *
  * A crash right after one of these steps leaves:
  *
- *     failpoint wave.planned        nothing of a first wave: the model is asked again; its reservation is spent
+ *     failpoint wave.planned        nothing of a first wave: the model is asked again
  *     the commit                    all of it or none of it: never an intent without its message
  *     failpoint wave.issued         calls that look started: a new owner marks them unknown (`settling.ts`)
  *     the effect (`recording.ts`)   the same, because the log cannot tell whether it happened
@@ -97,7 +97,7 @@ type ClaimHolder = { readonly stream: string; readonly seq: number };
 
 type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
 
-/** Events that a wave's commit begins with, such as its message. Null if they no longer fit: then nothing is written. */
+/** Events that a wave's commit begins with, such as its message. Null writes nothing: they do not fit. */
 export type Leading = (state: SessionState) => readonly Draft[] | null;
 
 // ---- Prepare: a pure look at one call. Nothing is durable yet.

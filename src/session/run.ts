@@ -364,7 +364,7 @@ class Run {
 
   /**
    * A reservation that joins the commit before the question. `reserve` drafts nothing if no question follows,
-   * or if it cannot tell what that commit leaves of the budget: then `reserve()` asks for a commit of its own.
+   * or if that commit's spending is not known yet: then `reserve()` has a commit of its own.
    */
   private nextReservation() {
     const id = this.session.journal.newId();
@@ -380,7 +380,7 @@ class Run {
     return { reserve, noteReserved };
   }
 
-  /** The run ends before the question that was reserved for. If this fails, the next owner books it as spent. */
+  /** The run ends before the reserved question. If this fails, the next owner books it as spent. */
   async giveReservationBack(): Promise<void> {
     const { reserved: id, session } = this;
     if (id === null || session.own.lease.lost.aborted) return;
