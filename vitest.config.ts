@@ -43,6 +43,9 @@ class LongAndBusyFirst extends BaseSequencer {
   }
 }
 
+/** The tests of the AI SDK run once more with version 7, which needs Node 22. */
+const AI_SDK_7 = new URL("test/integrations/ai-sdk/as-sdk-7.mjs", import.meta.url).href;
+
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
@@ -59,7 +62,12 @@ export default defineConfig({
     restoreMocks: true,
     // Closing an SQLite connection on Node 20 collects garbage, and helper threads would slow the other
     // worker. A larger young generation cuts the time of minor collections to a third.
-    execArgv: ["--single-threaded-gc", "--min-semi-space-size=32", "--max-semi-space-size=64"],
+    execArgv: [
+      "--single-threaded-gc",
+      "--min-semi-space-size=32",
+      "--max-semi-space-size=64",
+      ...(process.env["HOLDFAST_AI_SDK"] === "7" ? ["--import", AI_SDK_7] : []),
+    ],
     // Tests mostly wait for child processes and disks, so two files in parallel pay off on any machine. Many
     // tests start processes, so each worker gets at least two processors if there are that many.
     maxWorkers: Math.max(2, Math.floor(availableParallelism() / 2)),

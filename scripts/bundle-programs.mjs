@@ -2,21 +2,24 @@
 // asynchronous.
 //
 //     node scripts/bundle-programs.mjs '{ "folder": …, "programs": { name: file }, "external": [package],
-//         "instead": { file: other } }'
+//         "instead": { file: other }, "packages": { name: other } }'
 //
 // `instead` replaces a file that the programs import themselves. Imports of deeper modules are not replaced.
+// `packages` replaces a package in all our modules.
 
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { folder, programs, external, instead = {} } = JSON.parse(process.argv[2]);
+const { folder, programs, external, instead = {}, packages = {} } = JSON.parse(process.argv[2]);
 const files = new Set(Object.values(programs));
 
 const replacing = {
   name: "instead",
   resolveId(source, importer) {
+    if (packages[source] && !importer.includes("node_modules"))
+      return this.resolve(packages[source], importer);
     if (!files.has(importer) || !source.startsWith(".")) return null;
     return instead[resolve(dirname(importer), source)] ?? null;
   },

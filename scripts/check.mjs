@@ -252,6 +252,11 @@ function unpack(tarball, integrity, folder) {
   renameSync(unpacking, folder);
 }
 
+/** The tests of the AI SDK once more, with version 7, which needs Node 22. */
+async function aiSdk7(node) {
+  await suite("tests with AI SDK 7", node, ["test/integrations/ai-sdk"], { HOLDFAST_AI_SDK: "7" });
+}
+
 /** Every test file, on the Node that runs this, on the second one, or on both. */
 async function allSuites(fetching) {
   const here = `tests on Node ${process.versions.node.split(".")[0]}`;
@@ -260,6 +265,7 @@ async function allSuites(fetching) {
     await suite(here, process.execPath);
     const second = await fetching;
     if (second) await suite(there, second);
+    if (second) await aiSdk7(second);
     return;
   }
   const files = readdirSync(join(root, "test"), { recursive: true }).filter((file) =>
@@ -273,6 +279,7 @@ async function allSuites(fetching) {
     if (!second) return;
     const some = paths(files.filter((file) => onBoth(file) || !onFirst(file)));
     await suite(there, second, [...some, `--maxWorkers=${LONG_WORKERS}`], { HOLDFAST_REST: "1" });
+    await aiSdk7(second);
   };
   // Both run at once, because each waits for processes and disks a quarter of its time.
   await Promise.all([
@@ -352,6 +359,7 @@ try {
     const natives = [
       step("format and lint", here("biome", "ci", "--colors=off", ".")),
       checkTypes("types", here, "--noEmit"),
+      checkTypes("types with AI SDK 7", here, "-p", "test/integrations/ai-sdk"),
       // The page sees a browser's globals, and the rest must not.
       checkTypes("types of the page", here, "--noEmit", "-p", "ui"),
     ];

@@ -23,6 +23,8 @@ interface Programs {
   readonly of: readonly string[];
   /** Files that the programs import, and what they get instead. */
   readonly instead?: Readonly<Record<string, string>>;
+  /** Packages that all our modules import, and what they get instead. */
+  readonly packages?: Readonly<Record<string, string>>;
 }
 
 const STORE = { of: ["test/crash/programs", "test/stores/sqlite/programs", "test/journal/programs"] };
@@ -41,6 +43,10 @@ const SETS = {
   servers: { of: ["test/stores/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },
   agents: {
     of: ["ai-sdk", "langgraph", "openai-agents"].map((each) => `test/integrations/${each}/programs`),
+  },
+  "ai-sdk-7": {
+    of: ["test/integrations/ai-sdk/programs"],
+    packages: { ai: "ai-7", "ai/test": "ai-7/test" },
   },
   others: {
     of: [
@@ -82,13 +88,14 @@ function made(set: keyof typeof SETS): string {
   if (existsSync(folder)) return folder;
   const making = mkdtempSync(join(home, "making-"));
   chmodSync(making, 0o755);
-  const { instead = {}, ...programs }: Programs = SETS[set];
+  const { instead = {}, packages = {}, ...programs }: Programs = SETS[set];
   const inRoot = (path: string): string => join(root, path);
   const asked = {
     folder: making,
     programs: Object.fromEntries(sourcesOf(programs).map((path) => [nameOf(path), inRoot(path)])),
     external: NOT_BUNDLED,
     instead: Object.fromEntries(Object.entries(instead).map((each) => each.map(inRoot))),
+    packages,
   };
   execFileSync(process.execPath, [inRoot("scripts/bundle-programs.mjs"), JSON.stringify(asked)]);
   try {

@@ -14,6 +14,7 @@ import {
   RecordedTurns,
   resultValue,
 } from "../recorded-turns/index.ts";
+import { Approvals } from "./approvals.ts";
 import { notAModel } from "./errors.ts";
 import { comparableText, fromModelMessage, toModelMessages } from "./messages.ts";
 import { durableModel } from "./model.ts";
@@ -24,9 +25,14 @@ import { CallErrors, type DurableContext, durableTools } from "./tools.ts";
 /** The durable model, tools and messages of a session. Use them together in every step of a program. */
 export interface Durable {
   /** Wraps a provider's model: each response is recorded before the SDK sees it. */
-  model(model: LanguageModel): LanguageModel;
+  model<Model extends LanguageModel>(model: Model): Model;
   /** Wraps the SDK's tools: each call goes through the ledger. Undeclared tools count as mutating. */
   tools<Tools extends ToolSet>(tools: Tools, declarations?: ToolDeclarations<Tools>): Tools;
+  /**
+   * Wraps the option `toolApproval` of AI SDK 7: a call that needs a person waits in `holdfast calls`.
+   * @example toolApproval: d.toolApproval({ charge: ({ eur }) => (eur > 100 ? "user-approval" : undefined) })
+   */
+  toolApproval<Approval>(approval: Approval): Approval;
   /**
    * Returns the conversation with the prompt, which begins a run of its own. An unanswered prompt is resumed.
    * Queued prompts (`holdfast.sessions.prompt`) come right before a new one. Default: the last prompt, or
@@ -48,20 +54,23 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   const turns = new RecordedTurns(session, options.run === undefined ? {} : { run: options.run });
   const callErrors = new CallErrors(turns);
   const artifacts = sessionCore(session).journal;
+  const approvals = new Approvals(options.approvals);
   let prompt: Message | null = null;
   const context: DurableContext = {
     options,
     turns,
     callErrors,
+    approvals,
     artifacts,
     promptAt: (position) => (position === 0 ? prompt : null),
   };
   return {
-    model: (model) => {
+    model: <Model extends LanguageModel>(model: Model) => {
       // Programs may pass a model's name all the same.
       if (!("doGenerate" in Object(model))) throw notAModel(model);
-      return durableModel(model, context);
+      return durableModel(model, context) as Model;
     },
+    toolApproval: (approval) => approvals.wrap(approval),
     tools: (tools, declarations = {}) => durableTools(tools, declarations, context),
     messages: async (input) => {
       const current = await findOrAppendPrompt(session, turns, input);

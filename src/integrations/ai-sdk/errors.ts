@@ -11,7 +11,8 @@ export function outsideLedger(tools: readonly { readonly name: string }[], statu
     `${subject} ${names.join(", ")}: not passed through d.tools, so a crash could run ${its} calls twice. ` +
       status,
     `Write tools: d.tools({ ${names.join(", ")} }), also for tools without execute. ` +
-      'Declare { effect: "read" } for tools that only read.',
+      'Declare { effect: "read" } for tools that only read. ' +
+      "Put middleware that clones its tools inside: d.model(wrapLanguageModel({ model, middleware })).",
     { tools: names },
   );
 }

@@ -128,7 +128,7 @@ function inputOf({ id, args, meta }: ToolCallBlock, failed: ReadonlySet<string>)
 }
 
 /** Converts a part of a recorded answer as the SDK does for the next prompt. */
-function responsePart(part: Part): Part | null {
+function responsePart({ citations: _citations, ...part }: Part): Part | null {
   if (part.type === "source" || (part.type === "text" && part["text"] === "" && !part["providerOptions"]))
     return null;
   if (!("providerMetadata" in part) && !("result" in part) && part.type !== "tool-call") return part;
@@ -173,8 +173,9 @@ async function blockOf(part: Part, artifacts: Artifacts): Promise<Block> {
       return { kind: type, text: text as string, ...sdkMeta(toJson(rest)) };
     }
     case "file":
+    case "reasoning-file":
     case "image":
-      return (await fileBlock(part, part.type === "image" ? "image" : "data", artifacts)) ?? wholePart(part);
+      return fileBlock(part, part.type === "image" ? "image" : "data", artifacts);
     case "tool-call":
       return part["providerExecuted"] === true ? wholePart(part) : toolCallBlock(part);
     case "tool-result":
@@ -197,14 +198,16 @@ function toolCallBlock(part: Part): ToolCallBlock {
   };
 }
 
-async function fileBlock(part: Part, member: string, artifacts: Artifacts): Promise<FileBlock | null> {
+/** A file that is named by a URL or by its provider has no bytes, and is kept whole. */
+async function fileBlock(part: Part, member: string, artifacts: Artifacts): Promise<Block> {
   const { type, mediaType, filename, [member]: data, ...rest } = part;
   const stored = await storeData(data, artifacts);
-  if (!stored) return null;
+  if (!stored) return wholePart(part);
   const name = filename as string | undefined;
   const extra = {
     ...(rest as JsonObject),
     spelling: stored.spelling,
+    ...(isTagged(data) && { tagged: true }),
     type,
     ...(mediaType === undefined && { untyped: true }),
   };
@@ -218,10 +221,15 @@ async function fileBlock(part: Part, member: string, artifacts: Artifacts): Prom
 }
 
 /** For a part without a matching block. URLs are stored as text and marked. */
-function wholePart(part: Part): Block {
-  const url = Object.entries(part).find(([, value]) => value instanceof URL)?.[0];
+export function wholePart(part: Part): Block {
+  const url = Object.entries(part).find(([, value]) => urlIn(value))?.[0];
   const extra = { part: toJson(part), ...(url !== undefined && { url }) };
   return { kind: "text", text: "", ...sdkMeta(extra) };
+}
+
+/** A URL as it is, or tagged: `{ type: "url", url }`. */
+function urlIn(value: unknown): boolean {
+  return value instanceof URL || (isTagged(value) && value["url"] instanceof URL);
 }
 
 export async function partOf(block: Block, artifacts: Artifacts): Promise<Part> {
@@ -242,18 +250,23 @@ export async function partOf(block: Block, artifacts: Artifacts): Promise<Part> 
   }
 }
 
-function restorePart(extra: JsonObject): Part {
+export function restorePart(extra: JsonObject): Part {
   const part = extra["part"] as unknown as Part;
-  const url = extra["url"] as string | undefined;
-  return url === undefined ? part : { ...part, [url]: new URL(part[url] as string) };
+  const name = extra["url"] as string | undefined;
+  if (name === undefined) return part;
+  const stored = part[name];
+  const url = isTagged(stored)
+    ? { ...stored, url: new URL(stored["url"] as string) }
+    : new URL(stored as string);
+  return { ...part, [name]: url };
 }
 
 async function filePart(block: FileBlock, extra: JsonObject, artifacts: Artifacts): Promise<Part> {
-  const { type = "file", spelling, untyped, ...rest } = extra as { [name: string]: Json | undefined };
+  const { type = "file", spelling, untyped, tagged, ...rest } = extra as { [name: string]: Json | undefined };
   const data = await loadData(block, spelling as string | undefined, artifacts);
   return {
     type: type as string,
-    [type === "image" ? "image" : "data"]: data,
+    [type === "image" ? "image" : "data"]: tagged ? { type: "data", data } : data,
     ...(untyped === undefined && { mediaType: block.mediaType }),
     ...(untyped === "" && { mediaType: "" }),
     ...(block.name !== undefined && { filename: block.name }),
@@ -293,12 +306,11 @@ async function resultContent(
   return type === "text" || type === "error-text" ? (value as string) : JSON.stringify(value ?? null);
 }
 
-const CONTENT_FILES = new Set(["media", "file-data", "image-data"]);
+const CONTENT_FILES = new Set(["file", "media", "file-data", "image-data"]);
 
 async function contentBlock(part: Part, artifacts: Artifacts): Promise<Block> {
   if (part.type === "text") return blockOf(part, artifacts);
-  const file = CONTENT_FILES.has(part.type) ? await fileBlock(part, "data", artifacts) : null;
-  return file ?? wholePart(part);
+  return CONTENT_FILES.has(part.type) ? fileBlock(part, "data", artifacts) : wholePart(part);
 }
 
 async function resultPart(block: ToolResultBlock, artifacts: Artifacts): Promise<Part> {
@@ -332,12 +344,19 @@ const DATA_URL = /^data:([^,]*);base64,(.*)$/s;
 /** The form of the bytes: `bytes`, `buffer` (ArrayBuffer), `base64`, or the beginning of a data URL. */
 type Spelling = "bytes" | "buffer" | "base64" | `data:${string}`;
 
+/** A file's data with its kind, as spec v4 and AI SDK 7 write it: `{ type: "data", data }`. */
+export type TaggedData = { readonly type: string; readonly [member: string]: unknown };
+
+export function isTagged(data: unknown): data is TaggedData {
+  return typeof data === "object" && data !== null && !(data instanceof URL) && "type" in data;
+}
+
 /** Null for a URL, or text that is not base64. */
 export async function storeData(
   data: unknown,
   artifacts: Artifacts,
 ): Promise<{ artifact: string; spelling: Spelling } | null> {
-  const found = bytesOf(data);
+  const found = bytesOf(isTagged(data) && data.type === "data" ? data["data"] : data);
   if (!found) return null;
   return { artifact: await artifacts.putArtifact(found.bytes), spelling: found.spelling };
 }

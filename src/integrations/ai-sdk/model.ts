@@ -19,12 +19,15 @@ import type { Question, Turn } from "../recorded-turns/index.ts";
 import { badFinish, incompleteCall, streamError } from "./errors.ts";
 import { comparableText, fromModelMessage, type Part, resultBlock, toModelMessages } from "./messages.ts";
 import type { FromAiSdkOptions } from "./options.ts";
-import { answerOf, bufferedStream, responseOf, StreamedResponse, streamOf } from "./response.ts";
+import { PromptFormat } from "./prompt-format.ts";
+import { answerOf, bufferedStream, isBadFinish, responseOf, StreamedResponse, streamOf } from "./response.ts";
 import type {
   CallOptions,
   GenerateResult,
   LanguageModel,
   ModelMessage,
+  ModelSpec,
+  ModelV3,
   StreamPart,
   StreamResult,
 } from "./sdk-types.ts";
@@ -39,14 +42,15 @@ const NO_ARTIFACTS = noArtifacts("fromAiSdk(model, { artifacts: holdfast })");
  * const model = fromAiSdk(anthropic("claude-sonnet-5-5"), { artifacts: holdfast });
  * await session.run({ model, tools, prompt: "Ship order 4711" });
  */
-export function fromAiSdk(model: LanguageModel, options: FromAiSdkOptions = {}): Model {
+export function fromAiSdk(given: LanguageModel, options: FromAiSdkOptions = {}): Model {
   const { artifacts = NO_ARTIFACTS, prices } = options;
+  const model = given as ModelV3;
   return async (request): Promise<ModelResponse> => {
-    const call = await callOf(request, options, artifacts);
+    const call = await callOf(request, options, artifacts, new PromptFormat(given));
     const result = options.stream
       ? await streamed(await model.doStream(call), request)
       : await model.doGenerate(call);
-    if (result.finishReason.unified === "error") throw badFinish(model.modelId, result);
+    if (isBadFinish(result)) throw badFinish(model.modelId, result);
     const asksForCalls = result.content.some((part) => part.type === "tool-call" && !part.providerExecuted);
     if (!MAY_CALL.has(result.finishReason.unified) && asksForCalls)
       throw incompleteCall(model.modelId, result);
@@ -59,40 +63,17 @@ async function callOf(
   request: ModelRequest,
   { settings }: FromAiSdkOptions,
   artifacts: Artifacts,
+  format: PromptFormat,
 ): Promise<CallOptions> {
   const { system, messages, tools, signal: abortSignal } = request;
-  const prompt = (await toModelMessages(messages, artifacts)).map(promptMessage);
+  const prompt = (await toModelMessages(messages, artifacts)).map((message) => format.message(message));
   if (system !== null) prompt.unshift({ role: "system", content: system });
   const described = tools.map(({ name, description, inputJsonSchema }) => {
     const inputSchema = inputJsonSchema as JsonObject;
     return { type: "function" as const, name, description, inputSchema };
   });
-  return { ...settings, prompt, abortSignal, ...(described.length > 0 && { tools: described }) };
-}
-
-/** Providers expect lists of parts, and files instead of images. */
-function promptMessage(message: ModelMessage): CallOptions["prompt"][number] {
-  const { role, content, ...rest } = message;
-  if (role === "system") return message as CallOptions["prompt"][number];
-  const parts =
-    typeof content === "string" ? [{ type: "text", text: content }] : (content as unknown as Part[]);
-  const converted = parts.filter((part) => part.type !== "tool-approval-request").map(promptPart);
-  return { role, content: converted, ...rest } as unknown as CallOptions["prompt"][number];
-}
-
-function promptPart(part: Part): Part {
-  if (part.type !== "image" && part.type !== "file") return part;
-  const { type: _type, image, data = image, mediaType = "image/*", ...rest } = part;
-  const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
-  return { type: "file", ...rest, mediaType, ...fileData(bytes) };
-}
-
-/** A data URL has its own media type; other addresses become URLs. */
-function fileData(data: unknown): { data: unknown; mediaType?: string } {
-  if (typeof data !== "string") return { data };
-  const url = /^data:([^;,]*);base64,(.*)$/s.exec(data);
-  if (url) return { data: url[2], ...(url[1] && { mediaType: url[1] }) };
-  return { data: /^[a-z][a-z0-9+.-]*:/i.test(data) ? new URL(data) : data };
+  const call = { ...settings, prompt, abortSignal, ...(described.length > 0 && { tools: described }) };
+  return call as CallOptions;
 }
 
 async function streamed(
@@ -117,14 +98,16 @@ async function streamed(
 /** Finish reasons with complete tool calls. After any other, the last call may have been cut off. */
 const MAY_CALL = new Set(["stop", "tool-calls"]);
 
-export function durableModel(inner: LanguageModel, context: DurableContext): LanguageModel {
+export function durableModel(given: LanguageModel, context: DurableContext): LanguageModel {
   const {
     turns,
     artifacts,
     options: { prices },
   } = context;
+  const inner = given as ModelV3;
+  const spec = given.specificationVersion as ModelSpec;
   const pricing = { modelId: inner.modelId, prices };
-  return {
+  const model: ModelV3 = {
     specificationVersion: inner.specificationVersion,
     provider: inner.provider,
     modelId: inner.modelId,
@@ -133,23 +116,23 @@ export function durableModel(inner: LanguageModel, context: DurableContext): Lan
     },
     doGenerate: (request): Promise<GenerateResult> =>
       inTurn(request, context, async (turn, options) => {
-        if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts), request);
+        if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts, spec), request);
         const result = checked(await inner.doGenerate(options), request);
-        if (result.finishReason.unified === "error") {
+        if (isBadFinish(result)) {
           turn.failed();
           return result;
         }
         const stored = await turn.record(await answerOf(result, artifacts, pricing));
-        return withTransport(await responseOf(stored, artifacts), result);
+        return withTransport(await responseOf(stored, artifacts, spec), result);
       }),
     doStream: (request): Promise<StreamResult> =>
       inTurn(request, context, async (turn, options) => {
         if (turn.recorded)
-          return { stream: replay(checked(await responseOf(turn.recorded, artifacts), request)) };
+          return { stream: replay(checked(await responseOf(turn.recorded, artifacts, spec), request)) };
         const result = await inner.doStream(options);
         const record = async (whole: GenerateResult): Promise<GenerateResult> => {
           const answer = await answerOf(checked(whole, request), artifacts, pricing);
-          return responseOf(await turn.record(answer), artifacts);
+          return responseOf(await turn.record(answer), artifacts, spec);
         };
         const isTaken = (id: string): boolean => {
           const { callSlots, calls } = sessionCore(turns.session).state;
@@ -158,6 +141,7 @@ export function durableModel(inner: LanguageModel, context: DurableContext): Lan
         return { ...result, stream: bufferedStream(result.stream, { record, failed: turn.failed, isTaken }) };
       }),
   };
+  return model as LanguageModel;
 }
 
 async function inTurn<Result>(

@@ -2,9 +2,9 @@ import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
 import type { Artifacts } from "../artifacts.ts";
 import type { PriceTable } from "../prices.ts";
 import type {
-  CallOptions,
   InferToolInput,
   InferToolOutput,
+  NewestCallOptions,
   SdkTool,
   ToolSet,
   UserModelMessage,
@@ -73,5 +73,5 @@ export interface FromAiSdkOptions {
   /** The store for files of messages and answers: the `Holdfast` of the session. */
   readonly artifacts?: Artifacts;
   /** Settings passed to the provider with every call: temperature, thinking, cache control, headers. */
-  readonly settings?: Omit<CallOptions, "prompt" | "tools" | "abortSignal" | "includeRawChunks">;
+  readonly settings?: Omit<NewestCallOptions, "prompt" | "tools" | "abortSignal" | "includeRawChunks">;
 }

@@ -9,8 +9,27 @@ import type { Artifacts } from "../artifacts.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
 import { type Answer, argsOf } from "../recorded-turns/index.ts";
 import { endedEarly } from "./errors.ts";
-import { loadData, type Part, partOf, sdkExtra, sdkMeta, storeData, toJson } from "./messages.ts";
-import type { Content, FinishReason, GenerateResult, StreamPart, StreamResult, Usage } from "./sdk-types.ts";
+import {
+  isTagged,
+  loadData,
+  type Part,
+  partOf,
+  restorePart,
+  sdkExtra,
+  sdkMeta,
+  storeData,
+  toJson,
+  wholePart,
+} from "./messages.ts";
+import type {
+  Content,
+  FinishReason,
+  GenerateResult,
+  ModelSpec,
+  StreamPart,
+  StreamResult,
+  Usage,
+} from "./sdk-types.ts";
 
 /** Without headers and bodies, which may contain secrets. */
 interface ResponseFacts {
@@ -21,6 +40,8 @@ interface ResponseFacts {
   readonly id?: string;
   readonly timestamp?: string;
   readonly modelId?: string;
+  /** Spec v4: the text that holds the structured output, if it is not the whole text. */
+  readonly structuredOutputText?: string;
 }
 
 export async function answerOf(
@@ -30,35 +51,63 @@ export async function answerOf(
 ): Promise<Answer> {
   const { finishReason, usage, warnings, providerMetadata, response } = result;
   const { id, timestamp, modelId } = response ?? {};
-  const facts = { finishReason, usage, warnings, providerMetadata, id, timestamp, modelId };
+  const { structuredOutputText } = result as GenerateResult & Pick<ResponseFacts, "structuredOutputText">;
+  const facts = {
+    ...{ finishReason, usage, warnings, providerMetadata, id, timestamp, modelId },
+    structuredOutputText,
+  };
   return {
-    blocks: await Promise.all(result.content.map((part) => contentBlock(part, artifacts))),
+    blocks: await Promise.all(result.content.map((part) => contentBlock(part as Content4, artifacts))),
     meta: { response: toJson(facts) },
     spent: amountsOf(tokenCount(usage), modelId ?? pricing.modelId, pricing.prices),
   };
 }
 
-async function contentBlock(part: Content, artifacts: Artifacts): Promise<Block> {
+/** The content of an answer with the part that spec v4 adds. */
+type Content4 =
+  | Content
+  | {
+      readonly type: "reasoning-file";
+      readonly mediaType: string;
+      readonly data: unknown;
+      readonly providerMetadata?: JsonObject;
+    };
+
+async function contentBlock(part: Content4, artifacts: Artifacts): Promise<Block> {
   const extra = part.providerMetadata ? { providerOptions: toJson(part.providerMetadata) } : {};
   switch (part.type) {
-    case "text":
-    case "reasoning":
-      return { kind: part.type, text: part.text, ...sdkMeta(extra) };
-    case "file": {
-      const { mediaType, data } = part;
-      const stored = await storeData(data, artifacts);
-      const { artifact, spelling } = stored ?? {
-        artifact: await artifacts.putArtifact(new Uint8Array()),
-        spelling: "base64",
-      };
-      return { kind: "file", artifact, mediaType, ...sdkMeta({ ...extra, spelling, type: "file" }) };
+    case "text": {
+      const { citations } = part as { readonly citations?: unknown };
+      const cited = citations === undefined ? extra : { ...extra, citations: toJson(citations) };
+      return { kind: "text", text: part.text, ...sdkMeta(cited) };
     }
+    case "reasoning":
+      return { kind: "reasoning", text: part.text, ...sdkMeta(extra) };
+    case "file":
+    case "reasoning-file":
+      return fileBlock(part, extra, artifacts);
     case "tool-call":
       if (!part.providerExecuted) return toolCallBlock(part, extra);
       break;
     default:
   }
-  return { kind: "text", text: "", ...sdkMeta({ part: toJson(part) as Json }) };
+  return wholePart(part as unknown as Part);
+}
+
+/** A file that the provider names by a URL is kept by that URL: the SDK downloads it. */
+async function fileBlock(
+  part: Extract<Content4, { type: "file" | "reasoning-file" }>,
+  extra: JsonObject,
+  artifacts: Artifacts,
+): Promise<Block> {
+  const { type, mediaType, data } = part;
+  const stored = await storeData(data, artifacts);
+  if (!stored && isTagged(data)) return wholePart(part as unknown as Part);
+  const { artifact, spelling } = stored ?? {
+    artifact: await artifacts.putArtifact(new Uint8Array()),
+    spelling: "base64",
+  };
+  return { kind: "file", artifact, mediaType, ...sdkMeta({ ...extra, spelling, type }) };
 }
 
 function toolCallBlock(part: Extract<Content, { type: "tool-call" }>, extra: JsonObject): Block {
@@ -70,15 +119,22 @@ function toolCallBlock(part: Extract<Content, { type: "tool-call" }>, extra: Jso
   return { kind: "tool_call", id: part.toolCallId, name: part.toolName, args, ...meta };
 }
 
-export async function responseOf(message: Message, artifacts: Artifacts): Promise<GenerateResult> {
+/** The recorded answer as a model of this spec gives it, whatever the spec of the model that gave it. */
+export async function responseOf(
+  message: Message,
+  artifacts: Artifacts,
+  spec: ModelSpec,
+): Promise<GenerateResult> {
   const facts = (message.meta?.["response"] ?? {}) as unknown as ResponseFacts;
   const { finishReason, usage, warnings = [], providerMetadata, id, timestamp, modelId } = facts;
+  const { structuredOutputText } = facts;
   return {
-    content: await Promise.all(message.blocks.map((block) => contentOf(block, artifacts))),
+    content: await Promise.all(message.blocks.map((block) => contentOf(block, artifacts, spec))),
     finishReason,
     usage,
     warnings,
     ...(providerMetadata && { providerMetadata }),
+    ...(structuredOutputText !== undefined && { structuredOutputText }),
     response: {
       ...(id !== undefined && { id }),
       ...(modelId !== undefined && { modelId }),
@@ -87,13 +143,13 @@ export async function responseOf(message: Message, artifacts: Artifacts): Promis
   };
 }
 
-async function contentOf(block: Block, artifacts: Artifacts): Promise<Content> {
+async function contentOf(block: Block, artifacts: Artifacts, spec: ModelSpec): Promise<Content> {
   const members: { readonly [name: string]: Json | undefined } = sdkExtra(block.meta);
-  const { providerOptions, input, spelling, type: _type, part, ...rest } = members;
+  const { providerOptions, input, spelling, type = "file", part, ...rest } = members;
   const extra = { ...rest, ...(providerOptions !== undefined && { providerMetadata: providerOptions }) };
   switch (block.kind) {
     case "text":
-      if (part !== undefined) return part as unknown as Content;
+      if (part !== undefined) return restorePart(sdkExtra(block.meta)) as Part & Content;
       return { type: "text", text: block.text, ...extra } as Content;
     case "reasoning":
       return { type: "reasoning", text: block.text, ...extra } as Content;
@@ -103,8 +159,9 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<Content> {
       return { ...call, ...extra } as Content;
     }
     case "file": {
-      const data = await loadData(block, spelling as string | undefined, artifacts);
-      return { type: "file", mediaType: block.mediaType, data, ...extra } as Content;
+      const plain = await loadData(block, spelling as string | undefined, artifacts);
+      const data = spec === "v4" ? { type: "data", data: plain } : plain;
+      return { type, mediaType: block.mediaType, data, ...extra } as unknown as Content;
     }
     case "tool_result":
       return (await partOf(block, artifacts)) as Part & Content;
@@ -135,12 +192,13 @@ function partsOf(content: Content, index: string): StreamPart[] {
   }
   if (content.type !== "text" && content.type !== "reasoning") return [content];
   const { type, text: delta, providerMetadata } = content;
+  const { citations } = content as { readonly citations?: unknown };
   const id = `${type}-${index}`;
   const extra = providerMetadata ? { providerMetadata } : {};
   return [
     { type: `${type}-start`, id, ...extra },
     { type: `${type}-delta`, id, delta },
-    { type: `${type}-end`, id, ...extra },
+    { type: `${type}-end`, id, ...extra, ...(citations !== undefined && { citations }) },
   ] as StreamPart[];
 }
 
@@ -170,6 +228,8 @@ const ACTIONABLE = new Set(["tool-call", "tool-result", "tool-approval-request"]
  *     passing ──tool call, tool result, approval──▶ buffering
  *     either ──finish──▶ recorded ──▶ the buffered parts, with the stored ids, and the finish
  *     either ──error, end without finish, cancelled──▶ nothing is recorded, the buffer is dropped
+ *
+ * A stream that ends before any output ends so for the SDK, too: it rejects with its own error.
  */
 export function bufferedStream(
   source: StreamResult["stream"],
@@ -207,6 +267,7 @@ class StreamBuffer {
   private isBuffering = false;
   private isBroken = false;
   private isFinished = false;
+  private hasOutput = false;
 
   constructor(recording: StreamRecording) {
     this.recording = recording;
@@ -225,7 +286,10 @@ class StreamBuffer {
     // wait.
     if (ACTIONABLE.has(part.type) || (index !== null && index > 0)) this.isBuffering = true;
     if (part.type.startsWith("tool-input") && this.recording.isTaken((part as { id: string }).id)) return [];
-    if (!this.isBuffering) return [part];
+    if (!this.isBuffering) {
+      this.hasOutput ||= isOutput(part);
+      return [part];
+    }
     this.buffered.push({ part, index });
     return [];
   }
@@ -233,13 +297,13 @@ class StreamBuffer {
   end(): StreamPart[] {
     if (this.isFinished || this.isBroken) return [];
     this.recording.failed();
-    return [{ type: "error", error: endedEarly() }];
+    return this.hasOutput ? [{ type: "error", error: endedEarly() }] : [];
   }
 
   private async finish(part: Extract<StreamPart, { type: "finish" }>): Promise<StreamPart[]> {
     this.isFinished = true;
     // The SDK runs no tool of such an answer, and asking again may give a better one.
-    if (this.isBroken || part.finishReason.unified === "error") {
+    if (this.isBroken || isBadFinish(part)) {
       this.recording.failed();
       return [part];
     }
@@ -248,13 +312,28 @@ class StreamBuffer {
   }
 }
 
+/** The SDK's own rule for streams that end without a finish. */
+function isOutput(part: StreamPart): boolean {
+  if (part.type === "file" || (part.type as string) === "reasoning-file") return true;
+  return part.type.endsWith("-delta") && (part as { delta: string }).delta !== "";
+}
+
+/** An answer that ends so is not recorded. `interrupted`: the provider's stream broke off (spec v4). */
+export function isBadFinish({ finishReason }: Pick<GenerateResult, "finishReason">): boolean {
+  return ["error", "interrupted"].includes(finishReason.unified);
+}
+
+type OpenText = { text: string; providerMetadata?: unknown; citations?: unknown };
+
 export class StreamedResponse {
   readonly content: Content[] = [];
-  private readonly open = new Map<string, { text: string; providerMetadata?: unknown }>();
+  private readonly open = new Map<string, OpenText>();
   private warnings: GenerateResult["warnings"] = [];
   private metadata: NonNullable<GenerateResult["response"]> = {};
 
   add(part: StreamPart): void {
+    // Parts of spec v4 that v3 lacks.
+    if (["custom", "reasoning-file"].includes(part.type)) this.content.push(part as unknown as Content);
     switch (part.type) {
       case "stream-start":
         this.warnings = part.warnings;
@@ -287,7 +366,7 @@ export class StreamedResponse {
     return { content: this.content, warnings: this.warnings, response: this.metadata, ...end };
   }
 
-  private addText(part: { type: string; id: string; delta?: string; providerMetadata?: unknown }): void {
+  private addText(part: { type: string; id: string; delta?: string } & Partial<OpenText>): void {
     const [kind = "", act = ""] = part.type.split("-");
     const key = `${kind} ${part.id}`;
     if (act === "start") {
@@ -299,6 +378,7 @@ export class StreamedResponse {
     if (!text) return;
     text.text += part.delta ?? "";
     if (part.providerMetadata !== undefined) text.providerMetadata = part.providerMetadata;
+    if (part.citations !== undefined) text.citations = part.citations;
     if (act === "end") this.open.delete(key);
   }
 }

@@ -1,6 +1,6 @@
 /** The tool half of `durable`: the SDK's tools, with each call in the ledger of the session. */
 
-import { type StandardSchema, type Tool, validate } from "../../ledger/index.ts";
+import { never, type Tool, validate } from "../../ledger/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { canonicalText, type Json } from "../../model/json.ts";
 import type {
@@ -16,36 +16,22 @@ import { sessionCore } from "../../session/index.ts";
 import type { Artifacts } from "../artifacts.ts";
 import type { RecordedOutcome, RecordedTurns, RenderedResult } from "../recorded-turns/index.ts";
 import { CONTEXT, ledgerTool, outcomePending, ToolCallFailed } from "../recorded-turns/index.ts";
+import type { Approvals } from "./approvals.ts";
 import { outsideLedger } from "./errors.ts";
 import { resultBlock, sdkExtra, toJson, toModelMessages } from "./messages.ts";
 import type { DurableOptions, ToolDeclaration, ToolDeclarations } from "./options.ts";
-import type { CallOptions, GenerateResult, ModelMessage, ToolSet } from "./sdk-types.ts";
+import { type AnyTool, type ExecutionOptions, type Output, schemaOf, type ToolCaller } from "./sdk-tool.ts";
+import type { CallOptions, GenerateResult, ToolSet } from "./sdk-types.ts";
 
 export interface DurableContext {
   readonly options: DurableOptions;
   readonly turns: RecordedTurns;
   readonly callErrors: CallErrors;
+  readonly approvals: Approvals;
   readonly artifacts: Artifacts;
   /** The prompt that `d.messages` stored before this turn. */
   promptAt(position: number): Message | null;
 }
-
-interface ExecutionOptions {
-  readonly toolCallId: string;
-  readonly messages: ModelMessage[];
-  readonly abortSignal?: AbortSignal;
-  readonly experimental_context?: unknown;
-}
-
-type AnyTool = {
-  readonly description?: string;
-  readonly inputSchema?: InputSchema;
-  readonly needsApproval?: boolean | ((input: unknown, options: object) => boolean | PromiseLike<boolean>);
-  readonly execute?: (input: unknown, options: object) => unknown;
-  readonly toModelOutput?: (options: object) => Output | PromiseLike<Output>;
-};
-
-type Output = { readonly type: string; readonly value?: unknown };
 
 export function durableTools<Tools extends ToolSet>(
   tools: Tools,
@@ -72,6 +58,8 @@ function durableTool(
   declaration: ToolDeclaration,
   context: DurableContext,
 ): AnyTool {
+  const { experimental_toolCaller: caller } = tool;
+  if (caller) return withCaller(name, tool, caller, declaration, context);
   const { execute, needsApproval, ...rest } = tool;
   if (!execute) return withMark(tool);
   const known = { name, tool: { ...tool, execute }, declaration };
@@ -84,6 +72,41 @@ function durableTool(
     toModelOutput: toModelOutput as AnyTool["toModelOutput"] & {},
     execute: (input, options) => runTool({ ...known, input, options: options as ExecutionOptions }, context),
   };
+}
+
+/**
+ * A tool that runs other tools. Its own call has no effect: the calls that it makes are in the ledger, under
+ * ids that follow from its own. An interrupted call of it runs again, and they give their recorded results.
+ */
+function withCaller(
+  name: string,
+  tool: AnyTool,
+  caller: ToolCaller,
+  declaration: ToolDeclaration,
+  context: DurableContext,
+): AnyTool {
+  const { bind } = caller;
+  const rerun: ToolDeclaration = { verify: () => never(), dedupe: "call", ...declaration };
+  const bound = bind && {
+    bind: (tools: ToolSet) => {
+      const { execute, ...rest } = bind(tools);
+      const running =
+        execute && ((input: unknown, options: object) => runCaller(execute, input, options, context));
+      return durableTool(name, running ? { ...rest, execute: running } : rest, rerun, context);
+    },
+  };
+  // The SDK's property is not enumerable, so a spread loses it.
+  return Object.defineProperty(withMark(tool), "experimental_toolCaller", { value: { ...caller, ...bound } });
+}
+
+async function runCaller(
+  execute: AnyTool["execute"] & {},
+  input: unknown,
+  options: object,
+  { turns }: DurableContext,
+): Promise<unknown> {
+  const { toolCallId } = options as ExecutionOptions;
+  return turns.callsWithin(toolCallId, async () => lastOf(await execute(input, options)));
 }
 
 interface KnownTool {
@@ -135,13 +158,12 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
   const callId = options.toolCallId;
   const known = stateOf(turns).calls.get(callId);
   // A call with an outcome needs no approval any more. One without still does: it may never have started.
-  const { needsApproval = false } =
-    (known && !isOpen(known.status)) || context.options.approvals === "sdk" ? {} : tool;
-  const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : needsApproval;
+  const hasOutcome = known !== undefined && !isOpen(known.status);
+  const isNeeded = !hasOutcome && (await context.approvals.isNeeded(tool, input, options));
   return turns.call({
     tool: ledgerTool({
       name: run.name,
-      description: tool.description ?? run.name,
+      description: typeof tool.description === "string" ? tool.description : run.name,
       declaration: run.declaration as Partial<Tool>,
       args,
       input,
@@ -241,47 +263,26 @@ function withNote(output: Output, note: string): Output {
   return { type: output.type.startsWith("error") ? "error-text" : "text", value: `${note} ${text}` };
 }
 
-/** A Standard Schema, one of the SDK's own, or a function that makes one. */
-type InputSchema =
-  | StandardSchema<unknown, unknown>
-  | { readonly validate?: (value: unknown) => SdkVerdict | PromiseLike<SdkVerdict> }
-  | (() => InputSchema);
-
-type SdkVerdict =
-  | { readonly success: true; readonly value: unknown }
-  | { readonly success: false; readonly error: Error };
-
-/** Validates recorded arguments. The SDK itself validates only what its model says now. */
-function schemaOf(inputSchema: InputSchema | undefined): StandardSchema<unknown, unknown> {
-  const validate = async (value: unknown) => {
-    const isLazy = typeof inputSchema === "function" && !("~standard" in inputSchema);
-    const schema = isLazy ? inputSchema() : inputSchema;
-    if (!schema) return { value };
-    if ("~standard" in schema) return schema["~standard"].validate(value);
-    if (typeof schema === "function") return schemaOf(schema)["~standard"].validate(value);
-    const verdict = (await schema.validate?.(value)) ?? { success: true, value };
-    return verdict.success ? { value: verdict.value } : { issues: [{ message: verdict.error.message }] };
-  };
-  return { "~standard": { version: 1, vendor: "holdfast", validate } };
-}
-
 /**
  * Marks tools that came through `d.tools`, in what the SDK passes to its model. The durable model checks for
- * the mark, and removes it before a provider reads it.
+ * the mark, and removes it before a provider reads it. It is a symbol: a copy of the tool keeps it, and what
+ * telemetry writes as JSON does not show it.
  *
  *     function tool    without the mark the question is refused, because the SDK might run the tool
  *     provider's tool  usually run by the provider, so no mark is needed; an answer that leaves a call of an
  *                      unmarked one to the SDK is refused
  */
-const MARK = "holdfast";
+const MARK = Symbol("holdfast.durable");
 
 function withMark<Tool extends object>(tool: Tool): Tool {
   const { type, args, providerOptions } = tool as { type?: string; args?: object; providerOptions?: object };
-  const mark = { [MARK]: { durable: true } };
+  const mark = { [MARK]: true };
   return type === "provider"
     ? { ...tool, args: { ...args, ...mark } }
     : { ...tool, providerOptions: { ...providerOptions, ...mark } };
 }
+
+type Marked = { readonly [MARK]?: boolean };
 
 type RequestTool = NonNullable<CallOptions["tools"]>[number];
 
@@ -304,17 +305,18 @@ export function checkCallsMarked({ content }: GenerateResult, { tools = [] }: Ca
 }
 
 function isMarked(tool: RequestTool): boolean {
-  return (tool.type === "provider" ? tool.args : tool.providerOptions)?.[MARK] !== undefined;
+  const marked: Marked | undefined = tool.type === "provider" ? tool.args : tool.providerOptions;
+  return marked?.[MARK] === true;
 }
 
 function withoutMark(tool: RequestTool): RequestTool {
   if (!isMarked(tool)) return tool;
   if (tool.type === "provider") {
-    const { [MARK]: _mark, ...args } = tool.args;
+    const { [MARK]: _mark, ...args } = tool.args as Marked & typeof tool.args;
     return { ...tool, args };
   }
   const { providerOptions, ...rest } = tool;
-  const { [MARK]: _mark, ...others } = providerOptions ?? {};
+  const { [MARK]: _mark, ...others } = (providerOptions ?? {}) as Marked & typeof providerOptions;
   return Object.keys(others).length > 0 ? { ...rest, providerOptions: others } : rest;
 }
 

@@ -74,9 +74,21 @@ export class RecordedCalls {
   private readonly results = new Map<string, ToolResultBlock>();
   private readonly executing = new Set<Promise<unknown>>();
   private readonly started = new Set<string>();
+  /** Calls of tools that run other tools, while they run. */
+  private readonly callers = new Set<string>();
 
   constructor(session: Session) {
     this.session = session;
+  }
+
+  /** While `work` runs, calls with ids that begin with `<callId>:` may be made: no answer asks for them. */
+  async within<Result>(callId: string, work: () => Promise<Result>): Promise<Result> {
+    this.callers.add(callId);
+    try {
+      return await work();
+    } finally {
+      this.callers.delete(callId);
+    }
   }
 
   async run(call: RecordedCall): Promise<RecordedOutcome> {
@@ -106,6 +118,7 @@ export class RecordedCalls {
   /** Without a recorded answer, a resumed program would get another call for the same effect. */
   private checkOnRecord({ callId, tool }: RecordedCall): void {
     if (this.state.callSlots.has(callId) || this.state.calls.has(callId)) return;
+    if ([...this.callers].some((caller) => callId.startsWith(`${caller}:`))) return;
     throw refusal(
       "INPUT_INVALID",
       `call ${callId} of ${tool.name}: no recorded answer asks for it, so it could not be found again`,

@@ -192,6 +192,11 @@ export class RecordedTurns {
     return this.calls.run(call);
   }
 
+  /** For a tool that runs other tools: see `RecordedCalls.within`. */
+  callsWithin<Result>(callId: string, work: () => Promise<Result>): Promise<Result> {
+    return this.calls.within(callId, work);
+  }
+
   /** For calls that another run left without an outcome. */
   registerTool(name: string, resume: ResumeCall): void {
     this.pending.registerTool(name, resume);

@@ -35,13 +35,13 @@ async function start(): Promise<string> {
     const d = durable(session);
     const calls = ["a1", "b2"].map((id) => toolCall(id, "refund", { order: id }));
     const model = scripted(...(session.messages.length === 0 ? [answer(calls)] : []), says("done"));
-    const { response } = await generateText({
+    const { steps } = await generateText({
       model: d.model(model),
       tools: d.tools({ refund }),
       messages: await d.messages({ id: "p", text: "Refund" }),
       stopWhen: stepCountIs(4),
     });
-    return JSON.stringify(response.messages);
+    return JSON.stringify(steps.map(({ response }) => response.messages));
   } finally {
     await holdfast.close();
   }

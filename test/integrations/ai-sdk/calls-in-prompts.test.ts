@@ -1,12 +1,11 @@
 // Calls and results of earlier prompts are sent to a provider as the SDK itself would send them.
 
 import { generateText, stepCountIs, tool } from "ai";
-import type { MockLanguageModelV3 } from "ai/test";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { type Block, type Message, tool as ownTool } from "../../../src/index.ts";
 import { durable, fromAiSdk, toModelMessages } from "../../../src/integrations/ai-sdk/index.ts";
-import { answer } from "./paying-model.ts";
+import { answer, type MockModel } from "./paying-model.ts";
 import { freshHoldfast, says, scripted } from "./scripted-world.ts";
 
 const answered = (...blocks: Block[]) => ({ role: "assistant", blocks }) as unknown as Message;
@@ -19,7 +18,7 @@ test("invalid arguments of a rejected call are sent as {}, which providers accep
   const wants = inputs.map(
     (input, index) => ({ type: "tool-call", toolCallId: `c${index}`, toolName: "charge", input }) as const,
   );
-  const run = async (prompt: string, model: MockLanguageModelV3) => {
+  const run = async (prompt: string, model: MockModel) => {
     const d = durable(session);
     const charge = tool({
       inputSchema: z.object({ order: z.string() }),

@@ -3,12 +3,11 @@
 
 import { APICallError } from "@ai-sdk/provider";
 import { generateText, stepCountIs, streamText, ToolLoopAgent, tool } from "ai";
-import { MockLanguageModelV3 } from "ai/test";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { DefiniteFailure, landed, never } from "../../../src/index.ts";
 import { callContext } from "../../../src/integrations/ai-sdk/index.ts";
-import { answer, payingModel } from "./paying-model.ts";
+import { answer, MockModel, payingModel, streamed } from "./paying-model.ts";
 import { freshHoldfast, makeWorld, program, READS, says, scripted, toolCall } from "./scripted-world.ts";
 
 const many = stepCountIs(9);
@@ -16,7 +15,7 @@ const many = stepCountIs(9);
 test("a finished run is answered from the record: same text, same ids, no question, no effect", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
-  const pay = (model: MockLanguageModelV3) =>
+  const pay = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({
         model: d.model(model),
@@ -75,22 +74,35 @@ test("a streamed tool call starts only after the whole answer is durable; text i
         return "ok";
       },
     };
-    const model = scripted(
-      answer([{ type: "text", text: "I will" }, toolCall("c", "charge", { order: "1" })]),
-    );
+    let show: () => void = () => undefined;
+    const shown = new Promise<void>((resolve) => {
+      show = resolve;
+    });
+    // The model asks for the call once its text was read: a buffered text would never be.
+    const waits = new TransformStream({
+      async transform(part, controller) {
+        if (part.type === "tool-input-start") await shown;
+        controller.enqueue(part);
+      },
+    });
+    const says = answer([{ type: "text", text: "I will" }, toolCall("c", "charge", { order: "1" })]);
+    const model = new MockModel({ doStream: async () => ({ stream: streamed(says).pipeThrough(waits) }) });
     const { fullStream } = streamText({ model: d.model(model), tools: d.tools({ charge }), prompt: "Pay" });
     for await (const part of fullStream) {
-      if (part.type === "text-delta") events.push(`text, ${session.messages.length} recorded`);
+      if (part.type !== "text-delta") continue;
+      events.push(`text, ${session.messages.length} recorded`);
+      show();
     }
   });
-  expect(events).toEqual(["text, 0 recorded", "text, 0 recorded", "charge, 1 recorded"]);
+  expect(events[0]).toBe("text, 0 recorded");
+  expect(events.slice(2)).toEqual(["charge, 1 recorded"]);
 });
 
 test("a stream that breaks records nothing, starts nothing, and is requested again", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const broken = (parts: object[]) =>
-    new MockLanguageModelV3({
+    new MockModel({
       doStream: async () => ({
         stream: new ReadableStream({
           start(controller) {
@@ -129,7 +141,7 @@ test("a stream that breaks records nothing, starts nothing, and is requested aga
 test("another prompt at a recorded position is rejected before the model is asked", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
-  const pay = (model: MockLanguageModelV3, prompt: string) =>
+  const pay = (model: MockModel, prompt: string) =>
     program(holdfast, (d) =>
       generateText({ model: d.model(model), tools: d.tools(tools, READS), prompt, stopWhen: many }),
     );
@@ -156,7 +168,7 @@ test("after a provider error the SDK's retries record one answer, and the next r
       isRetryable: true,
     });
   const charge = answer([toolCall("c", "charge", { order: "1" })]);
-  const pay = (model: MockLanguageModelV3, maxRetries: number) =>
+  const pay = (model: MockModel, maxRetries: number) =>
     program(holdfast, async (d, session) => {
       const request = {
         model: d.model(model),
@@ -218,7 +230,7 @@ test("the same prompt twice in one run is rejected, because resuming could confu
 test("two calls of generateText one after the other are resumed one after the other", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
-  const both = (model: MockLanguageModelV3) =>
+  const both = (model: MockModel) =>
     program(holdfast, async (d, session) => {
       const request = { model: d.model(model), tools: d.tools(tools), stopWhen: many };
       const first = await generateText({ ...request, prompt: "Pay 1" });
@@ -239,7 +251,7 @@ test("two calls of generateText one after the other are resumed one after the ot
 test("in a conversation each prompt is its own run, and history is the transcript", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
-  const ask = (prompt: string | { id: string; text: string }, model: MockLanguageModelV3) =>
+  const ask = (prompt: string | { id: string; text: string }, model: MockModel) =>
     program(holdfast, async (d) => {
       const messages = await d.messages(prompt);
       const { text } = await generateText({
@@ -274,7 +286,7 @@ test("after an undeclared tool throws, a person decides before the model is aske
       throw new Error("connection reset");
     },
   });
-  const pay = (model: MockLanguageModelV3) =>
+  const pay = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({ model: d.model(model), tools: d.tools({ charge }), prompt: "Pay", stopWhen: many }),
     );
@@ -303,7 +315,7 @@ test("a definite failure is reported to the model, with the same text after a cr
       throw new DefiniteFailure("card declined");
     },
   });
-  const pay = (model: MockLanguageModelV3) =>
+  const pay = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({ model: d.model(model), tools: d.tools({ charge }), prompt: "Pay", stopWhen: many }),
     );
@@ -319,7 +331,7 @@ test("a call waits for approval, runs once if approved, and not if refused", asy
   const { log, tools } = makeWorld();
   const charge = { ...tools.charge, needsApproval: ({ order }: { order: string }) => order !== "free" };
   const idempotent = { charge: { idempotent: true, verify: () => never() } } as const;
-  const pay = (model: MockLanguageModelV3) =>
+  const pay = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({
         model: d.model(model),
@@ -376,7 +388,7 @@ test("a read with a different result each time does not change a resumed prompt"
     execute: () => `look ${++reads}`,
     toModelOutput: ({ output }) => ({ type: "content", value: [{ type: "text", text: `seen: ${output}` }] }),
   });
-  const run = (model: MockLanguageModelV3) =>
+  const run = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({
         model: d.model(model),
@@ -402,7 +414,7 @@ test("a read with a different result each time does not change a resumed prompt"
 test("calls that the SDK itself rejects are recorded, and the conversation continues", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
-  const run = (model: MockLanguageModelV3) =>
+  const run = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({ model: d.model(model), tools: d.tools(tools), prompt: "Pay", stopWhen: many }),
     );
@@ -503,7 +515,7 @@ test("two parallel questions on one handle are rejected; after an abort the next
     const released = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const model = new MockLanguageModelV3({
+    const model = new MockModel({
       doGenerate: async ({ prompt }) => {
         const isSlow = JSON.stringify(prompt).includes("slow");
         if (isSlow) await released;
@@ -527,7 +539,7 @@ test("two parallel questions on one handle are rejected; after an abort the next
 test("agents are resumed", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
-  const run = (model: MockLanguageModelV3) =>
+  const run = (model: MockModel) =>
     program(holdfast, (d) =>
       new ToolLoopAgent({
         model: d.model(model),

@@ -10,7 +10,7 @@ import { fromAiSdk } from "../../../src/integrations/ai-sdk/index.ts";
 import { skipWaits } from "../../skip-waits.ts";
 import * as anthropicWire from "../wire/anthropic-exchange.ts";
 import { type WireAnswer, wireServer } from "../wire/server.ts";
-import { answer, streamed } from "./paying-model.ts";
+import { answer, MockModel, streamed } from "./paying-model.ts";
 import { freshHoldfast, makeWorld, program, says, scripted, toolCall } from "./scripted-world.ts";
 
 const chargeTool = (log: string[]) =>
@@ -122,3 +122,18 @@ test.each([
     expect(seen[0]).toMatchObject({ message: expect.stringContaining(words), cause: error });
   },
 );
+
+test("a stream that ends with nothing rejects as it does without durable, and is asked for again", async () => {
+  const holdfast = await freshHoldfast();
+  const empty = () =>
+    new MockModel({ doStream: async () => ({ stream: new ReadableStream({ start: (to) => to.close() }) }) });
+  const onError = () => undefined;
+  const plain = await Promise.resolve(streamText({ model: empty(), prompt: "Hi", onError }).text).catch(
+    String,
+  );
+  const run = (model: MockModel) =>
+    program(holdfast, async (d) => streamText({ model: d.model(model), prompt: "Hi", onError }).text);
+  expect(await run(empty()).catch(String)).toBe(plain);
+  expect(plain).toContain("No output generated");
+  expect(await run(scripted(says("hello")))).toBe("hello");
+});

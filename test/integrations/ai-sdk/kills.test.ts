@@ -8,12 +8,13 @@ import { join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
 import { programFile } from "../../program.ts";
 import { quickFolder } from "../../quick-folder.ts";
+import { IS_SDK_7 } from "./paying-model.ts";
 import type { Job } from "./programs/agent.ts";
 
 // Each start of Node takes a second, and ten on a busy machine.
 vi.setConfig({ testTimeout: 300_000 });
 
-const PROGRAM = programFile(new URL("programs/agent.ts", import.meta.url));
+const PROGRAM = programFile(new URL("programs/agent.ts", import.meta.url), IS_SDK_7 ? "ai-sdk-7" : "agents");
 const folders: string[] = [];
 afterAll(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });

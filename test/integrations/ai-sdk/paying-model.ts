@@ -5,7 +5,15 @@ import type {
   LanguageModelV3StreamPart,
 } from "@ai-sdk/provider";
 import { simulateReadableStream } from "ai";
-import { MockLanguageModelV3 } from "ai/test";
+import * as mocks from "ai/test";
+
+/** The mock of the SDK under test: its model has spec v3 in AI SDK 6, and v4 in 7. */
+export const MockModel = (Reflect.get(mocks, "MockLanguageModelV4") ??
+  mocks.MockLanguageModelV3) as typeof mocks.MockLanguageModelV3;
+export type MockModel = mocks.MockLanguageModelV3;
+
+/** True if the tests run with AI SDK 7 instead of 6: `HOLDFAST_AI_SDK=7`. */
+export const IS_SDK_7 = new MockModel().specificationVersion !== "v3";
 
 const USAGE = {
   inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 },
@@ -41,8 +49,8 @@ function nextAnswer({ prompt }: LanguageModelV3CallOptions): LanguageModelV3Gene
   return answer([{ type: "text", text: `paid ${results.length}` }]);
 }
 
-export function payingModel(next = nextAnswer): MockLanguageModelV3 {
-  return new MockLanguageModelV3({
+export function payingModel(next = nextAnswer): MockModel {
+  return new MockModel({
     doGenerate: async (options) => next(options),
     doStream: async (options) => ({ stream: streamed(next(options)) }),
   });

@@ -139,22 +139,30 @@ describe("still allowed", () => {
     expect(log).toEqual(["charge 1", "charge 1", "dynamic", "charge 1"]);
   });
 
-  test("middleware on either side, also middleware that copies its input", async () => {
+  test("middleware on either side; middleware that copies its tools inside d.model", async () => {
     const { log, tools } = makeWorld();
-    const copies = {
+    const changing = (copy: (tool: object) => object) => ({
       specificationVersion: "v3" as const,
       transformParams: async ({ params }: { params: object }) => {
-        const { tools: given, ...rest } = params as { tools?: object };
-        return { ...rest, ...(given && { tools: structuredClone(given) }) } as never;
+        const { tools: given, ...rest } = params as { tools?: object[] };
+        return { ...rest, ...(given && { tools: given.map((each) => copy(each)) }) } as never;
       },
-    };
-    const holdfast = await freshHoldfast();
-    const text = await program(holdfast, async (d) => {
-      const inner = wrapLanguageModel({ model: payingModel(), middleware: copies });
-      const model = wrapLanguageModel({ model: d.model(inner), middleware: copies });
-      return (await generateText({ model, tools: d.tools(tools, READS), prompt: "Pay", stopWhen })).text;
     });
-    expect(text).not.toBe("");
+    const clones = changing(structuredClone);
+    const spreads = changing((tool) => ({ ...tool, providerOptions: { ...Object(tool).providerOptions } }));
+    const holdfast = await freshHoldfast();
+    const run = (outer: typeof clones) =>
+      program(holdfast, (d) => {
+        const inner = wrapLanguageModel({ model: payingModel(), middleware: clones });
+        const model = wrapLanguageModel({ model: d.model(inner), middleware: outer });
+        return generateText({ model, tools: d.tools(tools, READS), prompt: "Pay", stopWhen });
+      });
+    await expect(run(clones)).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      hint: expect.stringContaining("d.model(wrapLanguageModel({ model, middleware }))"),
+    });
+    expect(log).toEqual([]);
+    expect((await run(spreads)).text).not.toBe("");
     expect(log).toEqual(["charge 4711", "mail ann"]);
   });
 

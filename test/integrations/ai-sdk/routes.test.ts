@@ -7,12 +7,11 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { LanguageModelV3StreamPart } from "@ai-sdk/provider";
 import { stepCountIs, streamText, tool } from "ai";
-import { MockLanguageModelV3 } from "ai/test";
 import { afterEach, expect, test } from "vitest";
 import { z } from "zod";
 import { type Holdfast, type Session, type WithSessionOptions, withSession } from "../../../src/index.ts";
 import { durable } from "../../../src/integrations/ai-sdk/index.ts";
-import { streamed } from "./paying-model.ts";
+import { MockModel, streamed } from "./paying-model.ts";
 import { freshHoldfast, says, scripted, toolCall } from "./scripted-world.ts";
 
 const servers: { close(): void; closeAllConnections(): void }[] = [];
@@ -72,10 +71,10 @@ function promise<Value>() {
 }
 
 /** Says two words and then hangs until it is aborted, as a slow provider; after that it answers. */
-function hangsOnce(): { model: MockLanguageModelV3; aborted: Promise<unknown> } {
+function hangsOnce(): { model: MockModel; aborted: Promise<unknown> } {
   let isFirst = true;
   const aborted = promise<unknown>();
-  const model = new MockLanguageModelV3({
+  const model = new MockModel({
     doStream: async ({ abortSignal }) => {
       if (!isFirst) return { stream: streamed(says("the whole answer")) };
       isFirst = false;
@@ -99,7 +98,7 @@ function hangsOnce(): { model: MockLanguageModelV3; aborted: Promise<unknown> } 
   return { model, aborted: aborted.promise };
 }
 
-function route(holdfast: Holdfast, model: MockLanguageModelV3, options: WithSessionOptions = {}) {
+function route(holdfast: Holdfast, model: MockModel, options: WithSessionOptions = {}) {
   return withSession(holdfast, "chat", options, async (session) => {
     const d = durable(session);
     const messages = await d.messages("Hello?");
@@ -186,7 +185,7 @@ test("a call in flight is finished, not left to a person, when the client leaves
 test("with ifDropped: finish the whole answer is recorded after the client has left", async () => {
   const holdfast = await freshHoldfast();
   const go = promise<void>();
-  const model = new MockLanguageModelV3({
+  const model = new MockModel({
     doStream: async () => {
       const waiting = new TransformStream<LanguageModelV3StreamPart, LanguageModelV3StreamPart>({
         async transform(part, controller) {

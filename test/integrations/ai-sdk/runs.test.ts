@@ -1,11 +1,10 @@
 // Hazards of a run: tools without their model, runs in between, parallel handles, changed texts.
 
 import { generateText, type ModelMessage, stepCountIs, tool } from "ai";
-import type { MockLanguageModelV3 } from "ai/test";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { type DurableOptions, durable } from "../../../src/integrations/ai-sdk/index.ts";
-import { answer } from "./paying-model.ts";
+import { answer, type MockModel } from "./paying-model.ts";
 import { freshHoldfast, makeWorld, program, says, scripted, toolCall } from "./scripted-world.ts";
 
 const many = stepCountIs(9);
@@ -52,7 +51,7 @@ test("with the SDK's own approvals the call runs once, also after a crash", asyn
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const charge = { ...tools.charge, needsApproval: true };
-  const run = (model: MockLanguageModelV3) =>
+  const run = (model: MockModel) =>
     program(
       holdfast,
       async (d) => {
@@ -138,7 +137,7 @@ test("an interrupted call whose tool the next program lacks waits for a person",
     await entered;
     await session.close();
   });
-  const run = (model: MockLanguageModelV3) =>
+  const run = (model: MockModel) =>
     program(holdfast, (d) =>
       generateText({ model: d.model(model), tools: d.tools({}), prompt: "Pay", stopWhen: many }),
     );

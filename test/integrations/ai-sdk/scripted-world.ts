@@ -2,12 +2,11 @@
 
 import type { LanguageModelV3GenerateResult } from "@ai-sdk/provider";
 import { tool } from "ai";
-import { MockLanguageModelV3 } from "ai/test";
 import { afterEach } from "vitest";
 import { z } from "zod";
 import { type Holdfast, open, type Session } from "../../../src/index.ts";
 import { type DurableOptions, durable } from "../../../src/integrations/ai-sdk/index.ts";
-import { answer, streamed } from "./paying-model.ts";
+import { answer, MockModel, streamed } from "./paying-model.ts";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {
@@ -75,7 +74,7 @@ export function scripted(...answers: (LanguageModelV3GenerateResult | Error)[]) 
     if (each instanceof Error) throw each;
     return each;
   };
-  return new MockLanguageModelV3({
+  return new MockModel({
     doGenerate: async () => next(),
     doStream: async () => ({ stream: streamed(next()) }),
   });
