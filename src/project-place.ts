@@ -9,7 +9,8 @@
  * short command.
  */
 
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 
@@ -52,6 +53,26 @@ export function projectPlace(from: string): ProjectPlace {
       path: relative(shared ?? root, home),
     },
   };
+}
+
+const CLONE_ID = /^[0-9a-f]{8}$/;
+
+/**
+ * The id of a clone, which its events name: 8 random digits in `.holdfast/clone`, made on first use. Null
+ * without that folder, or if it cannot be written. It tells clones apart, and proves nothing.
+ */
+export function cloneId(root: string): string | null {
+  const file = join(projectPlace(root).home, "clone");
+  try {
+    if (!existsSync(file) && existsSync(dirname(file)))
+      writeFileSync(file, `${randomBytes(4).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    // Another process was faster, or the folder is read-only.
+    if (!["EEXIST", "EACCES", "EPERM", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? ""))
+      throw error;
+  }
+  const id = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+  return CLONE_ID.test(id) ? id : null;
 }
 
 /** The home folder under its two names, if it is reached by a link. */

@@ -12,7 +12,7 @@ import { commentsIn, type ESTree, type Named, namedIn, textOf, visit } from "./p
 /** Lowest first. A part imports from rows below its own, never from its own row or above. */
 const LAYERS: readonly (readonly string[])[] = [
   ["model", "failpoint.ts", "process-facts.ts", "project-place.ts"],
-  ["store.ts", "project-trust.ts", "loopback-http.ts"],
+  ["store.ts", "project-trust.ts", "loopback-http.ts", "signing"],
   ["stores", "journal"],
   ["ledger", "encryption"],
   ["session", "goal", "state-files"],

@@ -22,6 +22,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   session: "show, fork and cancel sessions",
   postgres: "separate tenants in a Postgres store",
   schema: "generate a project's own schemas",
+  signer: "choose whose signed acts count on this machine",
 };
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
@@ -36,7 +37,7 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
     ],
   ],
   ["Sessions and calls", ["session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"]],
-  ["Setting up", ["init", "trust", "hook", "schema", "completion", "demo", "torture"]],
+  ["Setting up", ["init", "trust", "sign", "signer", "hook", "schema", "completion", "demo", "torture"]],
   [
     "The store",
     [

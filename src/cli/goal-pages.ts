@@ -2,7 +2,7 @@
 
 import { age } from "../model/time.ts";
 import type { ResultOf } from "../operations/index.ts";
-import { commandToPaste, type Paint, type Screen, table } from "./screen.ts";
+import { commandToPaste, linesOf, type Paint, type Screen, table } from "./screen.ts";
 
 type Task = ResultOf<"task show">;
 type TaskRow = ResultOf<"task list">["tasks"][number];
@@ -273,9 +273,13 @@ export function eventsPage({ events }: ResultOf<"events">, screen: Screen): stri
   return table(screen, ["uid", "when", "event", "by", "role", "origin"], rows, ["by", "origin"]);
 }
 
-export function reviewPage({ waiting, accepted }: ResultOf<"review">, screen: Screen): string {
-  const done = accepted.map(({ what, by }) => `accepted  ${what}  by ${by}\n`).join("");
-  if (waiting.length === 0) return done || "nothing waits to be confirmed\n";
+export function reviewPage({ waiting, accepted, signed }: ResultOf<"review">, screen: Screen): string {
+  const lines = [
+    ...accepted.map(({ what, by }) => `accepted  ${what}  by ${by}`),
+    ...signed.map(({ what, by, at, origin }) => `counts  ${what}  by ${by} ${ago(at)}, ${origin ?? ""}`),
+  ];
+  const done = linesOf(lines);
+  if (waiting.length === 0) return `${done}${accepted.length > 0 ? "" : "nothing waits to be confirmed\n"}`;
   const rows = waiting.map(({ uid, at, by, what, origin }) => {
     return [uid.slice(0, 12), ago(at), by, what, origin ?? ""];
   });

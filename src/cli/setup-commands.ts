@@ -4,9 +4,14 @@ import { join, relative } from "node:path";
 import type { ResultOf } from "../operations/index.ts";
 import { projectPlace } from "../project-place.ts";
 import { agentsThere } from "../wiring/index.ts";
-import { type Command, command, list, type Options } from "./command.ts";
+import { type ArgumentRow, type Command, command, list, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
 import { commandToPaste, EXIT, linesOf, type Screen } from "./screen.ts";
+
+const SIGNER: readonly ArgumentRow[] = [
+  ["<name>", "their name"],
+  ["<key>", 'a file such as ann.pub, or the key itself: "ssh-ed25519 AAAA…"'],
+];
 
 export const setupCommands: readonly Command[] = [
   command("init", "create the store and .planning/, wire coding agents", {
@@ -60,6 +65,25 @@ export const setupCommands: readonly Command[] = [
         })
         .join("\n"),
   }),
+  command("sign", "sign your acts with an ssh key: they count in other clones at once", {
+    options: [
+      ["--key <file>", "sign with this key from now on, and allow it on this machine"],
+      ["--name <name>", "your name in signatures (default: your user name)"],
+      ["--off", "sign no more"],
+    ],
+    page: signPage,
+  }),
+  command("signer add", "let the signed acts of a person count on this machine", {
+    args: SIGNER,
+    page: ({ name, key }) => `the acts that ${name} signs count here (${shortKey(key)})\n`,
+  }),
+  command("signer remove", "let the acts that a person signs wait for review again", {
+    args: [["<name>", "their name"]],
+    page: ({ name, removed }) => `removed ${removed} of ${name}\n`,
+  }),
+  command("signer list", "list the people whose signed acts count on this machine", {
+    page: ({ signers }) => keyLines(signers, "no signed act counts here: holdfast signer add <name> <key>"),
+  }),
   command("schema new", "write a project's own state and board: schemas, managers, migrations", {
     args: [["<name>", "the name of the files: billing"]],
     options: [
@@ -77,6 +101,22 @@ export const setupCommands: readonly Command[] = [
     page: ({ files, folder }) => `${files.map((each) => `wrote ${each}\n`).join("")}edit them in ${folder}\n`,
   }),
 ];
+
+const shortKey = (key: string): string => `${key.split(" ")[0]} …${key.slice(-12)}`;
+
+function keyLines(rows: readonly { name: string; key: string }[], none: string): string {
+  return linesOf(rows.length === 0 ? [none] : rows.map(({ name, key }) => `${name}  ${shortKey(key)}`));
+}
+
+function signPage({ key, name, publicKey, signed }: ResultOf<"sign">, screen: Screen): string {
+  if (key === null) return "your acts are not signed any more\n";
+  const allow = commandToPaste(screen, `holdfast signer add ${name} "${publicKey}"`);
+  return linesOf([
+    `your acts are signed with ${key}, as ${name}`,
+    signed > 0 ? `signed ${signed} earlier acts` : "",
+    `others let them count with: ${allow}`,
+  ]);
+}
 
 async function askBeforeTrusting(options: Options): Promise<Options> {
   if (options["yes"] || options["remove"]) return options;

@@ -47,6 +47,8 @@ interface Stamp {
   readonly at: number;
   /** Marks the events as notes of a hook. */
   readonly observed?: boolean;
+  /** The clone that writes them; null outside a project. */
+  readonly clone: string | null;
 }
 
 /**
@@ -56,7 +58,7 @@ interface Stamp {
  */
 export function stamped<Result>(state: GoalState, act: Act<Result>, stamp: Stamp): Act<Result> {
   if (act.events.length === 0) return act;
-  const { by, at, observed = false } = stamp;
+  const { by, at, observed = false, clone } = stamp;
   const renumbered: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
     return { type: "item.renumbered", data: { by, item: uid, name } };
   });
@@ -71,7 +73,8 @@ export function stamped<Result>(state: GoalState, act: Act<Result>, stamp: Stamp
     const task = "task" in given ? String(given.task) : "";
     const isVerdict = type === "task.accepted" || type === "task.rejected";
     const submission = isVerdict ? (submitted.get(task) ?? findTask(state, task)?.submission?.uid) : null;
-    const whole = { ...given, ...(submission && { submission }), ...(observed && { observed: true }) };
+    const marks = { ...(observed && { observed: true }), ...(clone !== null && { clone }) };
+    const whole = { ...given, ...(submission && { submission }), ...marks };
     const data = copyJson(whole, `event ${type}`) as Readonly<Record<string, Json>>;
     clock = tick(clock, at);
     const refs = refsOf(data, uidOfItem);

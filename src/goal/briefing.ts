@@ -29,11 +29,12 @@ import {
   findTask,
   focusElsewhere,
   nextTaskOf,
-  originOfItem,
   positionOf,
   progressOf,
   recentMergeNotes,
   searchDecisions,
+  shortOriginOf,
+  shortOriginOfItem,
   staleNotice,
   surveyGoal,
   waitingActs,
@@ -279,20 +280,19 @@ function mergeLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] 
     const who = note.by === null ? "" : ` by ${quotedName(note.by, limit)}`;
     return `NOT APPLIED ${types}${item}${title}${who}: ${quoted(note.why, 2 * limit)}`;
   });
-  const waiting = waitingActs(state).map(({ type, item, text, by }) => {
+  const waiting = waitingActs(state).map(({ uid, type, item, text, by }) => {
     const about = `${type.replace(".", " ")}${item === null ? "" : ` ${item}`}`;
     const said = text === null ? "" : ` ${quoted(text, limit)}`;
-    const who = `by ${quotedName(by.name, limit)}${PULLED}`;
+    const who = `by ${quotedName(by.name, limit)}, ${shortOriginOf(state, uid) ?? "unsigned"}`;
     return `NO EFFECT YET ${about}${said} ${who}: a person has to review it`;
   });
   return [...notTakenIn.map((each) => `NOT MERGED ${quoted(each, 2 * limit)}`), ...waiting, ...merged];
 }
 
-const PULLED = ", from a pull, unsigned";
-
-/** Says if another copy made the item: the name of its author proves nothing. */
+/** Says if another copy made the item, and who signed it: the name of its author proves nothing. */
 function pulled(state: GoalState, id: string): string {
-  return originOfItem(state, id) === null ? "" : PULLED;
+  const origin = shortOriginOfItem(state, id);
+  return origin === null ? "" : `, ${origin}`;
 }
 
 function driftLines({ files, limit }: BriefingFacts): Lines {

@@ -11,11 +11,12 @@
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, Entry, GoalOperation, GoalState, Task, WaitingAct } from "../model/goal/index.ts";
-import { bySchema, checkRole, mayDo, taskOf } from "../model/goal/index.ts";
+import { bySchema, checkRole, mayDo, SIGNED, signedText, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { hashFile } from "./file-check.ts";
 import {
+  actSigners,
   type EntriesFrom,
   entriesOf,
   type MergeInput,
@@ -39,6 +40,7 @@ export interface GoalParts {
   readonly id: string;
   readonly by: Actor;
   readonly root: string | null;
+  readonly clone: string | null;
 }
 
 export interface WriteGuard {
@@ -54,16 +56,20 @@ export class GoalCore {
   readonly id: string;
   readonly by: Actor;
   readonly root: string | null;
+  readonly clone: string | null;
   readonly journal: Journal;
   readonly log: Log<GoalState>;
   /** True for hooks: their notes on an agent do not make a stale goal fresh. */
   isObserver = false;
+  /** Signs the acts of a person through this handle, if the surface of that person sets it. */
+  signer: ((text: string) => Promise<string>) | null = null;
   private guard: WriteGuard | null = null;
 
   constructor(parts: GoalParts) {
     this.id = parts.id;
     this.by = parts.by;
     this.root = parts.root;
+    this.clone = parts.clone;
     this.journal = parts.journal;
     this.log = parts.log;
   }
@@ -100,6 +106,14 @@ export class GoalCore {
     return acts;
   }
 
+  /** Checks the signatures of waiting events again, as after a key was allowed. True if some count now. */
+  async checkSignatures(): Promise<boolean> {
+    if (this.state.waiting.length === 0) return false;
+    const signerOf = actSigners(this.root, this.journal.warn);
+    const merger = { name: "holdfast", role: "supervisor" } as const;
+    return (await this.mergeEntries(merger, { entries: [], signerOf })) !== null;
+  }
+
   /** Takes back one event in every copy, and returns it. See `model/goal/merge.ts`. */
   async retract(as: Actor | undefined, input: Retraction): Promise<Entry> {
     const by = this.identity(as);
@@ -107,8 +121,10 @@ export class GoalCore {
     await this.log.refresh();
     checkRole(by, "retract", this.state.verification);
     const at = this.journal.now();
-    const { retraction, target } = await retractionOf(this.state, this.entries(), by, at, input);
+    const stamp = { by, at, clone: this.clone };
+    const { retraction, target } = await retractionOf(this.state, this.entries(), stamp, input);
     await this.mergeEntries(by, { entries: [retraction], isOwn: true });
+    await this.trySigning(by, [retraction.uid]);
     await this.guard?.after();
     return target;
   }
@@ -150,13 +166,44 @@ export class GoalCore {
   ): Promise<Result> {
     const by = this.identity(as, operation);
     await this.guard?.before(by);
-    const result = await this.commit(by, (state) => {
-      this.guard?.check(state, by);
-      checkRole(by, operation, state.verification);
-      return decide(state, by);
-    });
+    const written: string[] = [];
+    const result = await this.commit(
+      by,
+      (state) => {
+        this.guard?.check(state, by);
+        checkRole(by, operation, state.verification);
+        return decide(state, by);
+      },
+      written,
+    );
+    await this.trySigning(by, written);
     await this.guard?.after();
     return result;
+  }
+
+  /** Signs events of this copy. One more event carries the signature to the other copies. */
+  async sign(by: Actor, events: readonly string[]): Promise<void> {
+    const signature = await this.signer?.(signedText(this.id, events));
+    if (signature === undefined) return;
+    await this.commit(by, () => {
+      return { events: [{ type: SIGNED, data: { by, events: [...events], signature } }], result: undefined };
+    });
+  }
+
+  /** The act is durable and counts here, so a key that does not sign must not fail it. */
+  private async trySigning(by: Actor, events: readonly string[]): Promise<void> {
+    if (by.role !== "human" || events.length === 0) return;
+    try {
+      await this.sign(by, events);
+    } catch (error) {
+      if (!isHoldfastError(error, "SIGNING_FAILED")) throw error;
+      this.journal.warn(
+        new HoldfastError("SIGNING_FAILED", `${error.message}: the act counts here, unsigned`, {
+          hint: `${error.hint} Then sign it: holdfast sign`,
+          cause: error,
+        }),
+      );
+    }
   }
 
   /** `act` for a decision that gets the caller's input unchanged, but for `by`. */
@@ -169,12 +216,17 @@ export class GoalCore {
     return this.act(operation, by, (state, who) => decide(state, who, rest));
   }
 
-  /** One commit without role check and write guard, for layers that do several acts at once. */
-  async commit<Result>(by: Actor, decide: Decide<Result>): Promise<Result> {
+  /**
+   * One commit without role check, write guard and signature, for layers that do several acts at once. The
+   * uids of its events are put into `written`.
+   */
+  async commit<Result>(by: Actor, decide: Decide<Result>, written: string[] = []): Promise<Result> {
     const committed = await this.commitFresh((state) => {
       if (state.id === "") throw goalNotFound(this.id);
-      const observed = this.isObserver;
-      return stamped(state, decide(state, by), { goal: this.id, by, at: this.journal.now(), observed });
+      const { id: goal, isObserver: observed, clone } = this;
+      const act = stamped(state, decide(state, by), { goal, by, at: this.journal.now(), observed, clone });
+      written.splice(0, written.length, ...act.events.map(({ data }) => (data as { uid: string }).uid));
+      return act;
     });
     if (committed.outcome === "ok") return committed.result;
     if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);

@@ -13,7 +13,7 @@ export {
   type PruneGoalOptions,
   type RemoveGoalOptions,
 } from "./goals.ts";
-export type { MergeReport } from "./merging.ts";
+export { actSigners, type MergeReport } from "./merging.ts";
 export type { DecisionInput, Resolved } from "./note-acts.ts";
 export * as noteActs from "./note-acts.ts";
 export { loadGoal, mergeGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";

@@ -13,6 +13,7 @@ import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type {
   Actor,
+  CommitSource,
   Entry,
   EventSource,
   GoalState,
@@ -33,10 +34,13 @@ import {
   needsConfirmation,
   notesNaming,
   RETRACTED,
+  SIGNED,
+  signedText,
   tick,
   waitingActs,
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
+import type { SignatureCheck } from "../signing/index.ts";
 import { invalid } from "./act.ts";
 
 export interface MergeReport {
@@ -57,7 +61,48 @@ export interface MergeInput {
   /** Waiting events that `by` confirms. */
   readonly confirmed?: readonly string[];
   /** The commit that brought an entry, as far as git knows. */
-  readonly sourceOf?: (uid: string) => EventSource | null;
+  readonly sourceOf?: (uid: string) => CommitSource | null;
+  /** The signer of a text, by the keys that are allowed on this machine. Without it, nothing is signed. */
+  readonly signerOf?: ((text: string, signature: string) => Promise<string | null>) | undefined;
+}
+
+/** The signers of acts that count in a project. `root`: its folder, from which no list of signers is read. */
+export function actSigners(root: string | null, warn: (error: unknown) => void): MergeInput["signerOf"] {
+  let check: Promise<SignatureCheck> | null = null;
+  const load = async (): Promise<SignatureCheck> => {
+    const { SignatureCheck } = await import("../signing/index.ts");
+    return new SignatureCheck(root, warn);
+  };
+  return async (text, signature) => {
+    check ??= load();
+    return (await check).signerOf({ purpose: "act", text, signature });
+  };
+}
+
+/** Each signature costs a process. More of them in one merge are not checked: their acts wait. */
+const MAX_CHECKED = 32;
+
+type SignedEvents = readonly { readonly signer: string; readonly events: string[] }[];
+
+/** The signatures among `entries` that are valid and name an event of `wanted`. The latest come first. */
+async function verifiedSignatures(
+  goal: string,
+  entries: readonly Entry[],
+  wanted: ReadonlySet<string>,
+  signerOf: MergeInput["signerOf"],
+): Promise<SignedEvents> {
+  if (!signerOf || wanted.size === 0) return [];
+  const known = new Set(entries.map(({ uid }) => uid));
+  const found = entries.flatMap(({ type, data }) => {
+    if (type !== SIGNED) return [];
+    const { events, signature } = data as unknown as { events: string[]; signature: string };
+    return events.some((uid) => wanted.has(uid)) ? [{ events, signature }] : [];
+  });
+  const checked = found.slice(-MAX_CHECKED).map(async ({ events, signature }) => {
+    const signer = await signerOf(signedText(goal, events), signature);
+    return signer === null ? [] : [{ signer, events: events.filter((uid) => known.has(uid)) }];
+  });
+  return (await Promise.all(checked)).flat();
 }
 
 export interface EntriesFrom {
@@ -94,8 +139,7 @@ const LEAST_UID = 8;
 export async function retractionOf(
   state: GoalState,
   entries: AsyncIterable<Entry>,
-  by: Actor,
-  at: number,
+  { by, at, clone }: { readonly by: Actor; readonly at: number; readonly clone: string | null },
   { event, why }: Retraction,
 ): Promise<{ readonly retraction: Entry; readonly target: Entry }> {
   const item = state.names.get(event) ?? state.names.get(state.aliases.get(event) ?? "");
@@ -110,7 +154,10 @@ export async function retractionOf(
   const [target] = found;
   if (!target || found.length > 1) throw eventNotFound(state.id, event, found.length);
   if (target.type === "goal.created" && beginnings === 1) throw onlyBeginning(state.id);
-  const parsed = eventSchemas[RETRACTED].safeParse({ by, event: target.uid, why });
+  const parsed = eventSchemas[RETRACTED].safeParse({
+    ...{ by, event: target.uid, why },
+    ...(clone !== null && { clone }),
+  });
   if (!parsed.success) throw invalid("retract: why is missing or too long", "Say why, in one sentence.");
   const data = parsed.data as unknown as Entry["data"];
   const content = { ...tick(state.clock, at), type: RETRACTED, v: 1, at, refs: {}, data };
@@ -157,14 +204,18 @@ export async function mergeEntries(
     const fresh = entries.filter(({ uid }) => !log.state.known.has(uid));
     const wasHeld = new Set(log.state.waiting.map(({ uid }) => uid));
     const confirmed = (input.confirmed ?? []).filter((uid) => wasHeld.has(uid));
-    if (fresh.length + confirmed.length === 0) return null;
+    const checksHeld = input.signerOf !== undefined && wasHeld.size > 0;
+    if (fresh.length + confirmed.length === 0 && !checksHeld) return null;
     const { seq } = log.head;
     const all: Entry[] = [];
     for await (const entry of entriesOf(journal, log.stream, seq)) all.push(entry);
     // The person who clones a goal accepts its history: only later events can wait.
     const waits = all.length === 0 || isOwn || trusts ? [] : fresh.filter(needsConfirmation);
     const held = new Set([...wasHeld, ...waits.map(({ uid }) => uid)]);
-    for (const uid of confirmed) held.delete(uid);
+    const wanted = new Set([...wasHeld, ...(isOwn ? [] : fresh.flatMap(namedBy))]);
+    const signed = await verifiedSignatures(id, [...all, ...fresh], wanted, input.signerOf);
+    if (fresh.length + confirmed.length + signed.length === 0) return null;
+    for (const uid of [...confirmed, ...signed.flatMap(({ events }) => events)]) held.delete(uid);
     const { state, renumbered, notApplied } = foldEntries(goalKind, [...all, ...fresh], held);
     if (state.id !== id) throw withoutBeginning(id, state.id);
     const before = foldEntries(goalKind, all, wasHeld);
@@ -192,15 +243,25 @@ export async function mergeEntries(
         ...(isOwn && { isOwn: true as const }),
         ...(confirmed.length > 0 && { confirmed }),
         ...(sources.length > 0 && { sources }),
+        ...(signed.length > 0 && { signed }),
       };
       return { events: [{ type: MERGED, data }], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
     if (outcome.outcome === "ok" && outcome.result) return report;
   }
-  const message = `goal ${id} changed at every attempt to merge the events of other copies`;
+  throw changedAtEveryAttempt(id);
+}
+
+function changedAtEveryAttempt(goal: string): HoldfastError {
+  const message = `goal ${goal} changed at every attempt to merge the events of other copies`;
   const hint = "Many writers change this goal at once. Sync again when it is quieter.";
-  throw new HoldfastError("STREAM_BUSY", message, { hint, data: { goal: id } });
+  return new HoldfastError("STREAM_BUSY", message, { hint, data: { goal } });
+}
+
+/** The event itself, and those that it signs. */
+function namedBy({ uid, type, data }: Entry): string[] {
+  return type === SIGNED ? (data["events"] as string[]) : [uid];
 }
 
 type MergedSource = EventSource & { readonly events: number[] };
@@ -210,12 +271,14 @@ function sourcesOf(
   sourceOf: MergeInput["sourceOf"] = () => null,
 ): readonly MergedSource[] {
   const sources = new Map<string, MergedSource>();
-  for (const [index, { uid }] of entries.entries()) {
-    const source = sourceOf(uid);
-    if (!source) continue;
-    const known = sources.get(source.commit) ?? { ...source, events: [] };
+  for (const [index, { uid, data }] of entries.entries()) {
+    const { commit = null, author = null } = sourceOf(uid) ?? {};
+    const clone = (data["clone"] as string | undefined) ?? null;
+    if (commit === null && clone === null) continue;
+    const key = `${commit} ${clone}`;
+    const known = sources.get(key) ?? { commit, author, clone, events: [] };
     known.events.push(index);
-    sources.set(source.commit, known);
+    sources.set(key, known);
   }
   return [...sources.values()];
 }

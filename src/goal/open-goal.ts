@@ -10,6 +10,7 @@ import type { Actor, GoalState } from "../model/goal/index.ts";
 import { goalKind, mayDo, refuseRole, staleness } from "../model/goal/index.ts";
 import { checkId } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
+import { cloneId } from "../project-place.ts";
 import { stamped } from "./act.ts";
 import { Goal } from "./goal.ts";
 import { DEFAULT_BY, goalNotFound } from "./goal-core.ts";
@@ -39,18 +40,19 @@ export async function openGoal(journal: Journal, id: string, options: OpenGoalOp
   checkId(id, "goal id");
   const { by = DEFAULT_BY, root = null, stale, statement, ...settings } = options;
   const log = await journal.open(goalKind, id);
+  const clone = root === null ? null : cloneId(root);
   if (log.state.id === "") {
     if (statement === undefined) throw goalNotFound(id);
     const outcome = await log.commit((state) => {
       if (state.id === "" && !mayDo(by.role, "create"))
         throw refuseRole(by, "create", `there is no goal ${id}`);
       const made = create(state, by, id, { ...settings, statement });
-      return stamped(state, made, { goal: id, by, at: journal.now() });
+      return stamped(state, made, { goal: id, by, at: journal.now(), clone });
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
   }
   if (stale !== "use") rejectStale(log.state, journal.now());
-  return new Goal({ journal, log, id, by, root });
+  return new Goal({ journal, log, id, by, root, clone });
 }
 
 /**

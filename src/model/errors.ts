@@ -10,6 +10,8 @@ const ERROR_CODES = {
   VALUE_NOT_JSON: { retryable: false },
   INPUT_INVALID: { retryable: false },
   CONFIG_UNTRUSTED: { retryable: false },
+  SIGNING_FAILED: { retryable: false },
+  SIGNERS_IGNORED: { retryable: false },
   BLOCK_UNKNOWN: { retryable: false },
   EVENT_UNKNOWN: { retryable: false },
   EVENT_TOO_NEW: { retryable: false },

@@ -171,6 +171,7 @@ export class Context {
       const { root, home } = this.place;
       const options = { first: "if edited", eventFiles: this.merge?.names ?? null, home } as const;
       if (this.followsFolder()) await syncPlanningFolder(goal, root, options);
+      await this.signActs(goal);
       return goal;
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;
@@ -183,6 +184,14 @@ export class Context {
         data: error.data,
       });
     }
+  }
+
+  /** Signs what a person does to the goal, if this machine has a key for it. An agent gets no signature. */
+  private async signActs(goal: Goal): Promise<void> {
+    if (this.by.role !== "human" || this.agent !== null || this.caller !== "person") return;
+    const { ownKey, signText } = await import("../signing/index.ts");
+    const own = ownKey();
+    if (own) goalCore(goal).signer = (text) => signText(own, "act", text);
   }
 
   async syncFolder(goal: Goal): Promise<void> {

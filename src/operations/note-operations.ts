@@ -9,9 +9,11 @@ import {
   DECISION_TYPES,
   FILE_ACTS,
   type GoalState,
+  isActOfAuthority,
   originOf,
   questionOf,
   searchDecisions,
+  textOfAct,
   type WaitingAct,
   waitingActs,
   waitingText,
@@ -31,6 +33,24 @@ const eventRow = z.strictObject({
   origin: text.nullable(),
 });
 const waitingRow = eventRow.extend({ what: text });
+/** How many signed acts of other clones `review` shows. */
+const SIGNED_SHOWN = 20;
+
+/** Acts of other clones that count because their signer is allowed here, the latest first. */
+async function signedActs(handle: Goal): Promise<z.input<typeof waitingRow>[]> {
+  const { state } = handle;
+  if (state.signed.size === 0) return [];
+  const rows: z.input<typeof waitingRow>[] = [];
+  for await (const entry of goalCore(handle).entries()) {
+    const { uid, type, at, data } = entry;
+    if (!state.signed.has(uid) || !state.origins.has(uid) || !isActOfAuthority(entry)) continue;
+    const { name: by, role } = data["by"] as unknown as Actor;
+    const said = textOfAct(entry);
+    const what = `${type.replace(".", " ")}${said === null ? "" : `: ${JSON.stringify(said)}`}`;
+    rows.push({ uid, type, by, role, at: view.iso(at), origin: originOf(state, uid), what });
+  }
+  return rows.slice(-SIGNED_SHOWN).reverse();
+}
 
 function waitingView(state: GoalState, act: WaitingAct): z.input<typeof waitingRow> {
   const { uid, type, by, at } = act;
@@ -163,14 +183,22 @@ export const noteOperations = [
       /** Uids, the starts of them, or `all`. */
       accept: z.array(text).optional(),
     }),
-    result: z.strictObject({ goal: text, waiting: z.array(waitingRow), accepted: z.array(waitingRow) }),
+    result: z.strictObject({
+      goal: text,
+      waiting: z.array(waitingRow),
+      accepted: z.array(waitingRow),
+      signed: z.array(waitingRow),
+    }),
     async run(context, { goal: id, accept = [] }) {
       const handle = accept.length === 0 ? await context.readGoal(id) : await context.goal(id);
+      // A key that was allowed since the pull may have signed what waits.
+      if (!context.isReadOnly && (await goalCore(handle).checkSignatures())) await context.syncFolder(handle);
       const events = accept.includes("all") ? "all" : accept;
       const confirmed = accept.length === 0 ? [] : await handle.confirm({ events });
       const { state } = handle;
       const accepted = confirmed.map((act) => waitingView(state, act));
-      return { goal: handle.id, waiting: waitingActs(state).map((act) => waitingView(state, act)), accepted };
+      const waiting = waitingActs(state).map((act) => waitingView(state, act));
+      return { goal: handle.id, waiting, accepted, signed: await signedActs(handle) };
     },
   }),
   mutation("remember files", "Record files that were read, changed or deleted, as they are on disk now", {

@@ -15,6 +15,7 @@ import type { Operation } from "./operation.ts";
 import { planningOperations } from "./planning-operations.ts";
 import { sessionOperations } from "./session-operations.ts";
 import { initOperations, schemaOperations } from "./setup-operations.ts";
+import { signingOperations } from "./signing-operations.ts";
 import { storeOperations, superviseOperations } from "./store-operations.ts";
 import { taskOperations } from "./task-operations.ts";
 import { tenantOperations } from "./tenant-operations.ts";
@@ -41,6 +42,7 @@ const ROWS = [
   ...tenantOperations,
   ...schemaOperations,
   ...trustOperations,
+  ...signingOperations,
   ...verifyOperations,
 ];
 

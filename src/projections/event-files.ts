@@ -28,9 +28,10 @@
 
 import { statSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { Goal, MergeReport } from "../goal/index.ts";
 import {
+  actSigners,
   eventFileNames,
   eventsUnreadable,
   fileSignature,
@@ -107,12 +108,13 @@ export async function mergeAllEvents(
   if (unseen.length === 0) return { reports, names, failed };
   const { goals, refused, fileOf } = await readEventsFolder(path, unseen, now);
   const sourceOf = await sourcesOf(path, EVENTS, fileOf);
+  const signerOf = actSigners(dirname(path), warn);
   for (const { name, why } of refused) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
       const by = { name: "holdfast", role: "supervisor" } as const;
-      const report = await mergeGoal(journal, goal, by, { entries, sourceOf });
+      const report = await mergeGoal(journal, goal, by, { entries, sourceOf, signerOf });
       if (report) reports.set(goal, report);
       await markEventFilesSeen(journal, goal, { own: files, others: [] });
     } catch (error) {

@@ -9,7 +9,7 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { EventSource } from "../model/goal/index.ts";
+import type { CommitSource } from "../model/goal/index.ts";
 import { gitDirectory } from "./git.ts";
 import { normalText, readSeal } from "./seal.ts";
 
@@ -31,14 +31,14 @@ function readGit(folder: string, args: readonly string[]): Promise<string | null
 
 const AS_SOURCE = "--format=%x01%H%x00%an";
 
-function readSource(text: string): EventSource | null {
+function readSource(text: string): CommitSource | null {
   const [commit = "", name = ""] = text.split("\0");
   if (!/^[0-9a-f]{40,64}$/.test(commit)) return null;
   const author = name.replace(INVISIBLE, " ").trim().slice(0, AUTHOR_CHARACTERS);
   return { commit, author: author || "unknown" };
 }
 
-export type SourceOf = (uid: string) => EventSource | null;
+export type SourceOf = (uid: string) => CommitSource | null;
 
 /** The commits that added files of events. `fileOf`: uid of an event → name of its file, below `below`. */
 export async function sourcesOf(
@@ -50,7 +50,7 @@ export async function sourcesOf(
   if (names.length === 0 || (await gitDirectory(folder)) === null) return () => null;
   const paths = names.length > MAX_NAMED ? [below] : names.map((name) => `${below}/${name}`);
   const asked = ["--diff-filter=A", "--no-renames", "--name-only", "--relative", AS_SOURCE, "--", ...paths];
-  const sources = new Map<string, EventSource>();
+  const sources = new Map<string, CommitSource>();
   for (const commit of (await readGit(folder, ["log", ...asked]))?.split("\x01") ?? []) {
     const [head = "", ...files] = commit.split("\n");
     const source = readSource(head);
@@ -60,7 +60,7 @@ export async function sourcesOf(
 }
 
 /** `here`: a person or agent of this clone wrote it. `unknown`: git does not answer. */
-export type EditSource = EventSource | "here" | "unknown";
+export type EditSource = CommitSource | "here" | "unknown";
 
 const MADE_HERE = /^commit(?: \((?:initial|amend)\))?: /;
 const REFLOG_LINES = 20_000;
@@ -156,9 +156,9 @@ export class EditSources {
   }
 
   /** A merge that was made here may bring commits that were not. */
-  private async foreignPart(commit: Commit, path: string): Promise<EventSource | null> {
+  private async foreignPart(commit: Commit, path: string): Promise<CommitSource | null> {
     const made = (await this.madeHere()) ?? new Set();
-    const isForeign = (each: EventSource): boolean => !made.has(each.commit);
+    const isForeign = (each: CommitSource): boolean => !made.has(each.commit);
     if (!commit.isMerge) return isForeign(commit) ? commit : null;
     const range = `${commit.commit}^1..${commit.commit}`;
     return (await this.commits("--no-merges", range, "--", path))?.find(isForeign) ?? null;
@@ -195,6 +195,6 @@ export class EditSources {
   }
 }
 
-interface Commit extends EventSource {
+interface Commit extends CommitSource {
   readonly isMerge: boolean;
 }

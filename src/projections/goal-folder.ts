@@ -29,7 +29,7 @@ import { lstatSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Goal, goalCore, type MergeReport } from "../goal/index.ts";
+import { actSigners, type Goal, goalCore, type MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
@@ -185,7 +185,9 @@ export class FolderWriter {
   private async merge({ fresh, sourceOf }: Omit<EventLook, "refused">): Promise<MergeReport | null> {
     if (fresh.length === 0) return null;
     const trusts = this.options.pulled === "trust";
-    return goalCore(this.goal).mergeEntries(MERGER, { entries: fresh, sourceOf, trusts });
+    const core = goalCore(this.goal);
+    const signerOf = actSigners(dirname(this.folder), core.journal.warn);
+    return core.mergeEntries(MERGER, { entries: fresh, sourceOf, trusts, signerOf });
   }
 
   private async placeEvents(lease: Lease): Promise<void> {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Entry } from "../../src/model/goal/index.ts";
 import { forge, plant } from "../projections/forged-events.ts";
 import { quickFolder } from "../quick-folder.ts";
+import { needs, works } from "../stores/sqlite/processes.ts";
 import { runInside } from "./inside.ts";
 
 const NOBODY = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };
@@ -106,6 +107,53 @@ test("a forged act of a person is labelled, listed and without effect until a pe
   expect((await here("status")).out).not.toContain("to confirm");
   expect(await data("blockers")).toMatchObject({ active: 0 });
 });
+
+const hasKeygen = works("sh", "-c", "command -v ssh-keygen");
+
+test.skipIf(!hasKeygen)(
+  needs("an act that a person signed counts after a pull, set up by two commands", "ssh-keygen", hasKeygen),
+  async () => {
+    const key = join(folder, "id_ed25519");
+    execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key]);
+    const ann = { XDG_CONFIG_HOME: join(folder, "of-ann") };
+    const bob = { XDG_CONFIG_HOME: join(folder, "of-bob") };
+    const there = (...args: string[]) => runInside(theirs, args, ann);
+    const bobs = (...args: string[]) => runInside(project, args, bob);
+    expect((await there("sign", "--key", key, "--name", "ann")).out).toContain("holdfast signer add ann");
+    expect((await bobs("signer", "add", "ann", `${key}.pub`)).code).toBe(0);
+    expect((await bobs("signer", "list")).out).toContain("ann  ssh-ed25519");
+
+    await there("block", "resolve", "B-001", "--how", "reviewed", "--by", "ann");
+    await there("decide", "Use one key", "--for", "c", "--because", "r", "--by", "ann");
+    await there("task", "add", "pay", "--by", "ann");
+    const clone = readFileSync(join(theirs, ".holdfast/clone"), "utf8").trim();
+    git(theirs, "ann", "add", "-A");
+    git(theirs, "ann", "commit", "-qm", "reviewed");
+    const commit = git(theirs, "ann", "rev-parse", "HEAD").slice(0, 10);
+    git(project, "ann", "pull", "-q", "--ff-only", theirs, "main");
+
+    const label = `from a pull, signed by ann (clone ${clone}, commit ${commit} by "ann")`;
+    expect((await bobs("status")).out).not.toContain("to confirm");
+    expect((await bobs("review")).out).toContain(`counts  blocker resolved: "reviewed"  by ann`);
+    expect((await bobs("review")).out).toContain(label);
+    expect((await bobs("decisions")).out).toContain("signed by ann");
+    expect((await bobs("task", "show", "T-001")).out).toContain(`added ${label}`);
+    expect((await bobs("brief")).out).toContain("from a pull, signed by ann");
+    const { out } = await bobs("blockers", "--json");
+    expect((JSON.parse(out) as { data: unknown }).data).toMatchObject({ active: 0 });
+
+    // An agent's shell has the key of its user, and gets no signature by it.
+    const agent = { ...ann, CLAUDECODE: "1" };
+    expect((await runInside(theirs, ["sign"], agent)).err).toContain("for people, but an agent runs it");
+    // Acts from before the key was set are signed on demand.
+    expect((await here("block", "add", "budget", "--everything")).code).toBe(0);
+    await bobs("sign", "--key", key, "--name", "bob");
+    expect((await bobs("sign")).out).toMatch(/signed \d+ earlier acts/);
+    expect((await bobs("sign")).out).not.toContain("earlier acts");
+    expect((await bobs("sign", "--off")).out).toContain("not signed any more");
+    expect((await bobs("sign")).err).toContain("no key is set");
+  },
+);
 
 test("git is asked when a pull brought events, and not again", async () => {
   const { path, ran } = watchedGit();

@@ -76,11 +76,12 @@ export class Copy {
     return Object.fromEntries(names.sort().map((name) => [name, readFileSync(join(folder, name), "utf8")]));
   }
 
-  /** The state that all copies must agree on: everything but the origin of events. */
+  /** The state that all copies must agree on: everything but the origin and the signer of events. */
   agreed(): unknown {
     const {
       origins: _origins,
       sources: _sources,
+      signed: _signed,
       merges: _merges,
       known,
       ...rest

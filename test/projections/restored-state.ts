@@ -240,6 +240,7 @@ export function comparable(state: GoalState): Row {
     origins: _origins,
     sources: _sources,
     waiting: _waiting,
+    signed: _signed,
     known: _known,
     names: _names,
     clock: _clock,

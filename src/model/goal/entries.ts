@@ -228,6 +228,9 @@ export const MERGED = "goal.merged";
 /** The event by which a person takes back an earlier one, in every copy. See `merge.ts`. */
 export const RETRACTED = "event.retracted";
 
+/** The event that carries a person's signature over earlier events. See `origin.ts`. */
+export const SIGNED = "event.signed";
+
 /** The event that makes an id final that a merge gave to an item. */
 export const RENUMBERED = "item.renumbered";
 

@@ -9,7 +9,7 @@ import * as z from "zod";
 import type { Json } from "../json.ts";
 import { isId } from "../names.ts";
 import { type DataOf, lazySchema } from "../stream/index.ts";
-import { type Entry, ITEM_ID, MAX_COUNT, MERGED, RENUMBERED, RETRACTED } from "./entries.ts";
+import { type Entry, ITEM_ID, MAX_COUNT, MERGED, RENUMBERED, RETRACTED, SIGNED } from "./entries.ts";
 import type { GoalDelta } from "./merge.ts";
 import type { MergeNote } from "./merge-notes.ts";
 import { AFFECTS, DECISION, FACT } from "./note-records.ts";
@@ -56,9 +56,15 @@ export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role:
 
 /**
  * On every event: its actor, and the uid by which every copy of the goal knows it. `observed`: a hook noted
- * it while it watched an agent, so it does not make a stale goal fresh.
+ * it while it watched an agent, so it does not make a stale goal fresh. `clone`: the clone that wrote it.
  */
-const stamp = { by: bySchema, uid: eventUid.optional(), observed: z.literal(true).optional() };
+const cloneId = z.string().regex(/^[0-9a-f]{8}$/, "must be the id of a clone");
+const stamp = {
+  by: bySchema,
+  uid: eventUid.optional(),
+  observed: z.literal(true).optional(),
+  clone: cloneId.optional(),
+};
 
 const elsewhere = "store it as a file or an artifact and keep its path or hash";
 const jsonHint = `must be below ${VALUE_LIMIT} characters: ${elsewhere}`;
@@ -147,7 +153,17 @@ const recordedFile = () =>
       path: ["hash"],
     });
 
-const mergedSource = () => z.strictObject({ commit: commitHash, author: line, events: z.array(whole) });
+/** `commit` and `author` are null if git does not know them, `clone` if the events name none. */
+const mergedSource = () =>
+  z.strictObject({
+    commit: commitHash.nullable(),
+    author: line.nullable(),
+    clone: cloneId.nullable(),
+    events: z.array(whole),
+  });
+
+const SIGNED_AT_ONCE = 1_000;
+const SIGNATURE_CHARACTERS = 16_384;
 
 export const entrySchema: z.ZodType<Entry> = z.lazy(() =>
   z.strictObject({
@@ -259,9 +275,14 @@ export const eventSchemas = {
   [RENUMBERED]: stamped(() => ({ item: eventUid, name: anyItemId })),
   /** Written by a merge only, because it changes the effect of earlier events. */
   [RETRACTED]: stamped(() => ({ event: eventUid, why: text })),
+  [SIGNED]: stamped(() => ({
+    events: z.array(eventUid).min(1).max(SIGNED_AT_ONCE),
+    signature: z.string().min(1).max(SIGNATURE_CHARACTERS),
+  })),
   /**
    * `outdated`: events whose notes of earlier merges no longer hold. `isOwn`: the entries were written here.
    * `confirmed`: waiting events that `by` confirmed. `sources`: commits, with the places of their entries.
+   * `signed`: events whose signatures this copy has verified.
    */
   [MERGED]: lazySchema(() =>
     z.strictObject({
@@ -270,6 +291,7 @@ export const eventSchemas = {
       isOwn: z.literal(true).optional(),
       confirmed: z.array(eventUid).optional(),
       sources: z.array(mergedSource()).optional(),
+      signed: z.array(z.strictObject({ signer: line, events: z.array(eventUid) })).optional(),
       delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
       notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
       outdated: z.array(eventUid).optional(),

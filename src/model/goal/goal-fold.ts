@@ -6,6 +6,7 @@
  */
 
 import { HoldfastError } from "../errors.ts";
+import { sameJson } from "../json.ts";
 import { quoteValue } from "../names.ts";
 import type { Event, FoldKind, Place } from "../stream/index.ts";
 import {
@@ -16,6 +17,7 @@ import {
   RENUMBERED,
   RETRACTED,
   type Series,
+  SIGNED,
   tick,
 } from "./entries.ts";
 import type { EventData, GoalEventType } from "./event-schemas.ts";
@@ -42,7 +44,7 @@ import { BUILD_TASK, REVIEW_TASK, TASK_PLAN, type TASK_WORK } from "./task-recor
 type Effect<Data> = (state: GoalState, data: Data, place: Place) => void;
 
 const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
-  "goal.created": (state, { by: _by, uid: _uid, observed: _observed, ...content }, { at }) => {
+  "goal.created": (state, { by: _by, uid: _uid, observed: _observed, clone: _clone, ...content }, { at }) => {
     Object.assign(state, content, { createdAt: at });
   },
   "goal.described": (state, { change }) => {
@@ -203,7 +205,7 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
     const fresh = { doneAt: null, endSeq: null, submission: null, verdict: null };
     move(state, taskOf(state, task), "reopen", place, { ...fresh, failures: 0, rejections: 0 });
   },
-  "decision.made": (state, { uid: _uid, observed: _observed, ...content }, { seq, at }) => {
+  "decision.made": (state, { uid: _uid, observed: _observed, clone: _clone, ...content }, { seq, at }) => {
     if (content.supersedes !== null) {
       const old = decisionOf(state, content.supersedes);
       state.decisions.set(old.id, { ...old, supersededBy: content.id, revision: seq });
@@ -300,19 +302,28 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
   },
   /** The merge that brings it has left out the event that it names: see `merge.ts`. */
   [RETRACTED]: () => undefined,
+  /** Runs in the log for a signature that was made here. A merge verifies those of other copies. */
+  [SIGNED]: (state, { by, events }) => {
+    for (const uid of events) state.signed.set(uid, by.name);
+  },
   /** Adds the entries of other copies and applies their combined effect: see `merge.ts`. */
-  [MERGED]: (state, { entries, delta, notes, outdated = [], isOwn, sources = [] }, { seq, at }) => {
+  [MERGED]: (
+    state,
+    { entries, delta, notes, outdated = [], isOwn, sources = [], signed = [] },
+    { seq, at },
+  ) => {
     applyGoalDelta(state, delta);
     for (const { uid } of entries) {
       state.known.add(uid);
       if (!isOwn) state.origins.set(uid, -1);
     }
     for (const { events, ...source } of sources) {
-      const found = state.sources.findIndex(({ commit }) => commit === source.commit);
+      const found = state.sources.findIndex((each) => sameJson(each, source));
       const place = found === -1 ? state.sources.length : found;
       if (found === -1) state.sources = [...state.sources, source];
       for (const event of events) state.origins.set(entries[event]?.uid ?? "", place);
     }
+    for (const { signer, events } of signed) for (const uid of events) state.signed.set(uid, signer);
     const place = { seq, revision: state.revision };
     const merge = notes ? { ...place, at, notes } : place;
     state.merges = boundedMerges([...withoutNotes(state.merges, outdated), merge]);

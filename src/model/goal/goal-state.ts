@@ -82,9 +82,11 @@ export interface GoalState {
   clock: Clock;
   names: Map<string, string>; // `T-014`, `P2`, `P2.1` → the uid of the event that made it.
   known: EventIds;
-  /** The events that other copies wrote: uid → place in `sources`, -1 if no commit is known. */
+  /** The events that other copies wrote: uid → place in `sources`, -1 if nothing is known of it. */
   origins: Map<string, number>;
   sources: readonly EventSource[];
+  /** The events with a signature that was made or verified here: uid → name of the signer. */
+  signed: Map<string, string>;
   /** The events that have no effect here until a person confirms them: see `origin.ts`. */
   waiting: readonly WaitingAct[];
   /** Ids that a merge gave and no event has made final yet. */
@@ -127,6 +129,7 @@ export function emptyGoal(): GoalState {
     known: new EventIds(),
     origins: new Map(),
     sources: [],
+    signed: new Map(),
     waiting: [],
     unsettled: [],
     merges: [],
@@ -150,7 +153,8 @@ export const GOAL_MAPS = [...RECORD_MAPS, ...NAME_MAPS] as const;
 
 export function branchGoal(state: GoalState): GoalState {
   const implementations = [...state.implementations];
-  const branch = { ...state, known: state.known.branch(), origins: new Map(state.origins), implementations };
+  const [origins, signed] = [new Map(state.origins), new Map(state.signed)];
+  const branch = { ...state, known: state.known.branch(), origins, signed, implementations };
   const maps = branch as unknown as Record<string, Map<string, unknown>>;
   for (const name of GOAL_MAPS) maps[name] = new Map<string, unknown>(state[name]);
   return branch;
@@ -158,7 +162,13 @@ export function branchGoal(state: GoalState): GoalState {
 
 /** Maps become lists, so that a snapshot is plain JSON and no key can collide with a prototype. */
 export function encodeGoal(state: GoalState): Json {
-  const encoded: Record<string, unknown> = { ...state, known: [...state.known], origins: [...state.origins] };
+  const { known, origins, signed } = state;
+  const encoded: Record<string, unknown> = {
+    ...state,
+    known: [...known],
+    origins: [...origins],
+    signed: [...signed],
+  };
   for (const name of RECORD_MAPS) encoded[name] = [...state[name].values()];
   for (const name of NAME_MAPS) encoded[name] = [...state[name]];
   return encoded as Json;
@@ -170,6 +180,7 @@ export function decodeGoal(json: Json): GoalState {
     ...stored,
     known: new EventIds(stored["known"] as string[]),
     origins: new Map(stored["origins"] as [string, number][]),
+    signed: new Map(stored["signed"] as [string, string][]),
     implementations: [...(stored["implementations"] as KeyImplementation[])],
   };
   for (const name of RECORD_MAPS) {

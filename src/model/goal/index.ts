@@ -12,6 +12,7 @@ export {
   nextId,
   RETRACTED,
   refsOf,
+  SIGNED,
   tick,
 } from "./entries.ts";
 export { bySchema, entrySchema, eventSchemas } from "./event-schemas.ts";
@@ -70,12 +71,16 @@ export {
   searchDecisions,
   UNSEEN_HASH,
 } from "./notes.ts";
-export type { EventSource, WaitingAct } from "./origin.ts";
+export type { CommitSource, EventSource, WaitingAct } from "./origin.ts";
 export {
   isActOfAuthority,
   needsConfirmation,
   originOf,
   originOfItem,
+  shortOriginOf,
+  shortOriginOfItem,
+  signedText,
+  textOfAct,
   waitingActs,
   waitingText,
 } from "./origin.ts";

@@ -279,7 +279,7 @@ function refused(message: string): HoldfastError {
 }
 
 /** Not part of a delta: maps have their own, the others belong to one copy or follow from the entries. */
-const NOT_VALUES: readonly string[] = [...GOAL_MAPS, "known", "origins", "sources", "merges"];
+const NOT_VALUES: readonly string[] = [...GOAL_MAPS, "known", "origins", "sources", "signed", "merges"];
 
 export interface GoalDelta {
   readonly maps: { readonly [Field in (typeof GOAL_MAPS)[number]]?: MapDelta };

@@ -2,16 +2,21 @@
  * Where the events of a goal come from, and which of them wait for a person.
  *
  * Anyone who can push a commit can write an event `by: { name: "ann", role: "human" }`. So an event that git
- * brought is labelled, and one that speaks with the authority of a person waits:
+ * brought is labelled, and one that speaks with the authority of a person waits. A signature by an ssh key
+ * that is allowed on this machine (`src/signing`) lets it count:
  *
  *     written here ─────────────────────────────────────────▶ counts
  *     in the clone's first look at the goal ────────────────▶ counts, labelled: a clone accepts the past
  *     pulled later, not an act of authority ────────────────▶ counts, labelled
+ *     pulled later, an act of authority, signed ────────────▶ counts, labelled with the signer
  *     pulled later, an act of authority ──▶ waits ──confirm──▶ counts, labelled
  *
  * A waiting event is in every log and every file of events, and keeps its id. It has no effect, and what
  * builds on it does not apply. Confirmation belongs to one copy, because another copy could not tell it from
- * a forged one. Copies whose people confirmed the same events are equal.
+ * a forged one. Copies in which the same events count are equal.
+ *
+ * A signature is an event of its own (`event.signed`) over the uids of others, which are hashes of their
+ * content and goal. So it fits no other event. It counts in whatever order it and the act arrive.
  */
 
 import { quoteText } from "../names.ts";
@@ -21,9 +26,21 @@ import { firstLine } from "./merge-notes.ts";
 import type { Actor } from "./roles.ts";
 
 /** The commit that brought events, and the author that git names. Anyone may write any name there. */
-export interface EventSource {
+export interface CommitSource {
   readonly commit: string;
   readonly author: string;
+}
+
+/** Where events come from. `clone` is the id that their writer states: only a signature proves it. */
+export interface EventSource {
+  readonly commit: string | null;
+  readonly author: string | null;
+  readonly clone: string | null;
+}
+
+/** The text that a signature over events signs. */
+export function signedText(goal: string, events: readonly string[]): string {
+  return `holdfast goal events\n${goal}\n${events.join("\n")}\n`;
 }
 
 /** An event that has no effect until a person confirms it. */
@@ -86,24 +103,43 @@ interface Origins {
   readonly names: ReadonlyMap<string, string>;
   readonly origins: ReadonlyMap<string, number>;
   readonly sources: readonly EventSource[];
+  readonly signed: ReadonlyMap<string, string>;
 }
 
 const SHORT_COMMIT = 10;
+const PLAIN_NAME = /^[A-Za-z0-9._@+-]+$/;
+
+/** `from a pull, signed by ann`, `signed by ann` for an event of this copy; null if it has no signature. */
+export function shortOriginOf({ origins, signed }: Origins, uid: string | null | undefined): string | null {
+  const signer = signed.get(uid ?? "");
+  const isPulled = origins.has(uid ?? "");
+  if (signer === undefined) return isPulled ? "from a pull, unsigned" : null;
+  const by = `signed by ${PLAIN_NAME.test(signer) ? signer : quoteText(signer)}`;
+  return isPulled ? `from a pull, ${by}` : by;
+}
 
 /**
- * The label of an event that this copy did not write: `from a pull, unsigned (commit 3f9ac1d204 by "Eve")`.
- * Null: written here, or there is no such event.
+ * The label of an event: `from a pull, unsigned (clone 77aa01f2, commit 3f9ac1d204 by "Eve")`. Null: written
+ * here without a signature, or there is no such event.
  */
-export function originOf({ origins, sources }: Origins, uid: string | null | undefined): string | null {
-  const index = origins.get(uid ?? "");
-  if (index === undefined) return null;
-  const source = sources[index];
-  const label = "from a pull, unsigned";
-  if (!source) return label;
-  return `${label} (commit ${source.commit.slice(0, SHORT_COMMIT)} by ${quoteText(source.author)})`;
+export function originOf(state: Origins, uid: string | null | undefined): string | null {
+  const label = shortOriginOf(state, uid);
+  const source = state.sources[state.origins.get(uid ?? "") ?? -1];
+  if (label === null || !source) return label;
+  const { clone, commit, author } = source;
+  const parts = [
+    clone === null ? "" : `clone ${clone}`,
+    commit === null ? "" : `commit ${commit.slice(0, SHORT_COMMIT)} by ${quoteText(author ?? "unknown")}`,
+  ].filter((each) => each !== "");
+  return `${label} (${parts.join(", ")})`;
 }
 
 /** `originOf` of the event that made an item: `T-001`, `D-001`, `B-001`. */
 export function originOfItem(state: Origins, id: string): string | null {
   return originOf(state, state.names.get(id));
+}
+
+/** The same without clone and commit, for a briefing. */
+export function shortOriginOfItem(state: Origins, id: string): string | null {
+  return shortOriginOf(state, state.names.get(id));
 }

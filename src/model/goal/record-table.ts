@@ -21,7 +21,7 @@ import type { Json } from "../json.ts";
 import type { Actor } from "./roles.ts";
 
 /** Raise it when a table or the fold changes: snapshots of another version are ignored. */
-export const GOAL_FOLD_VERSION = 6;
+export const GOAL_FOLD_VERSION = 7;
 
 /** The kinds of values, and their types in the state. Each has a line in every derivation. */
 export interface Values {

@@ -41,7 +41,7 @@ export class Companion {
   }
 }
 
-function works(command: string, ...args: string[]): boolean {
+export function works(command: string, ...args: string[]): boolean {
   try {
     execFileSync(command, args, { stdio: "ignore" });
     return true;
