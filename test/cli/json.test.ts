@@ -24,6 +24,8 @@ afterAll(() => line.remove());
 
 const person = ["--by", "ann", "--why", "it is over"];
 
+const KEY = `ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI${"B".repeat(43)}`;
+
 /** Ordered so that each command has data to return. */
 const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved calls")[] = [
   ["init", "--dry-run"],
@@ -33,6 +35,10 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["doctor"],
   ["explain", "store-busy"],
   ["trust", "--remove"],
+  ["sign", "--off"],
+  ["signer", "add", "ann", KEY],
+  ["signer", "list"],
+  ["signer", "remove", "ann"],
   ["migrate", "--dry-run"],
   ["schema", "new", "billing", "--folder", "memory", "--state", "tier:free|paid", "amount:number"],
   ["goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API", "--ttl", "10d"],
@@ -168,7 +174,9 @@ async function leaveUnapproved(): Promise<void> {
 }
 
 async function answer(words: readonly string[]): Promise<string> {
-  const { code, out, err } = await runInside(line.project, [...words, "--json"]);
+  const { code, out, err } = await runInside(line.project, [...words, "--json"], {
+    XDG_CONFIG_HOME: join(line.project, "config"),
+  });
   const typed = words.join(" ");
   expect({ typed, code, err }).toEqual({ typed, code: 0, err: "" });
   const { schemaVersion, kind, data, ...rest } = JSON.parse(out);
