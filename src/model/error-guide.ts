@@ -333,6 +333,16 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide & { readonly gro
       "`synchronous_commit` off.",
     cure: "Use a durable store, or switch the setting on.",
   },
+  SIGNING_FAILED: {
+    group: "input",
+    cause: "`ssh-keygen` is missing, or the key did not sign.",
+    cure: "Install OpenSSH, load the key with `ssh-add`, then run `holdfast sign`. The act itself was recorded.",
+  },
+  SIGNERS_IGNORED: {
+    group: "input",
+    cause: "The list of allowed signers is inside the project, or others can write it.",
+    cure: "Keep it in `~/.config/holdfast/`, writable by you alone. Until then no signature counts.",
+  },
   BLOCK_UNKNOWN: {
     group: "data",
     cause: "A message has a block of a kind that this version does not know.",
