@@ -204,8 +204,7 @@ export async function mergeEntries(
     const fresh = entries.filter(({ uid }) => !log.state.known.has(uid));
     const wasHeld = new Set(log.state.waiting.map(({ uid }) => uid));
     const confirmed = (input.confirmed ?? []).filter((uid) => wasHeld.has(uid));
-    const checksHeld = input.signerOf !== undefined && wasHeld.size > 0;
-    if (fresh.length + confirmed.length === 0 && !checksHeld) return null;
+    if (fresh.length + confirmed.length === 0 && !(input.signerOf && wasHeld.size > 0)) return null;
     const { seq } = log.head;
     const all: Entry[] = [];
     for await (const entry of entriesOf(journal, log.stream, seq)) all.push(entry);

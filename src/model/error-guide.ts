@@ -336,7 +336,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide & { readonly gro
   SIGNING_FAILED: {
     group: "input",
     cause: "`ssh-keygen` is missing, or the key did not sign.",
-    cure: "Install OpenSSH, load the key with `ssh-add`, then run `holdfast sign`. The act itself was recorded.",
+    cure: "Install OpenSSH, load the key with `ssh-add`, then run `holdfast sign`. The act was recorded.",
   },
   SIGNERS_IGNORED: {
     group: "input",
