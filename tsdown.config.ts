@@ -48,6 +48,7 @@ export default defineConfig({
     cli: "src/cli/main.ts",
     langgraph: "src/integrations/langgraph/index.ts",
     "ai-sdk": "src/integrations/ai-sdk/index.ts",
+    "chat-transport": "src/integrations/chat-transport/index.ts",
     anthropic: "src/integrations/anthropic/index.ts",
     openai: "src/integrations/openai/index.ts",
     "openai-agents": "src/integrations/openai-agents/index.ts",

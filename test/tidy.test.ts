@@ -52,6 +52,7 @@ const ENTRY_POINTS = [
   "src/integrations/openai-agents/index.ts",
   "src/integrations/claude-agent-sdk/index.ts",
   "src/integrations/ai-sdk/index.ts",
+  "src/integrations/chat-transport/index.ts",
   "src/integrations/anthropic/index.ts",
   "src/integrations/openai/index.ts",
 ];

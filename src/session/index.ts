@@ -4,6 +4,7 @@ export { type AgentToolResult, type AgentToolSpec, agentTool } from "./agent-too
 export { mustCountLimits } from "./budget.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";
 export { drivenBy, drivenByMetadata, parentWithOpenCall } from "./driven-by.ts";
+export { followLiveAnswer, type LiveAnswer, LiveAnswerKeeper } from "./live-answer.ts";
 export { type MessageInput, readMessage, withUniqueCallIds } from "./messages.ts";
 export { type Answer, type Approval, type OpenCall, OpenCalls, type Resolved } from "./open-calls.ts";
 export { afterOwn, openSession, type SessionOptions } from "./opening.ts";

@@ -3,6 +3,17 @@
 export type { Artifacts } from "../artifacts.ts";
 export { LIST_PRICES, type Price, type PriceTable } from "../prices.ts";
 export { callContext, ToolCallFailed } from "../recorded-turns/index.ts";
+export {
+  type AnswerContext,
+  type AnswerFunction,
+  type AnswerStream,
+  type ChatHandlerOptions,
+  chatHandler,
+  type DurableResponseOptions,
+  durableResponse,
+  nodeListener,
+  toUIMessages,
+} from "./chat/index.ts";
 export { type Durable, durable } from "./durable.ts";
 export { fromModelMessages, toModelMessages } from "./messages.ts";
 export { fromAiSdk } from "./model.ts";

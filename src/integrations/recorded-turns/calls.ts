@@ -42,6 +42,7 @@ import { draftCheckpoint, draftResults, isOpen, toolCalls } from "../../model/se
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
+import type { Artifacts } from "../artifacts.ts";
 import { refusal } from "../refusal.ts";
 
 export interface RecordedCall {
@@ -249,13 +250,22 @@ function transcriptResult({ messages }: SessionState, callId: string): ToolResul
     | undefined;
 }
 
-export async function resultValue(session: Session, block: ToolResultBlock): Promise<Json> {
-  const call = sessionCore(session).state.calls.get(block.callId);
+export function resultValue(session: Session, block: ToolResultBlock): Promise<Json> {
+  const { state, journal } = sessionCore(session);
+  return storedValue(state.calls.get(block.callId), block, journal);
+}
+
+/** The value that a tool returned, from the ledger or the transcript. */
+export async function storedValue(
+  call: Pick<Call, "result"> | undefined,
+  block: ToolResultBlock,
+  artifacts: Pick<Artifacts, "getArtifact">,
+): Promise<Json> {
   const stored = (call?.result ?? block.meta?.["result"]) as CallResult | "json" | null | undefined;
   if (stored === "json") return JSON.parse(textOf(block)) as Json;
   if (!stored) return textOf(block);
   if ("value" in stored) return stored.value;
-  const bytes = await sessionCore(session).journal.getArtifact(stored.artifact);
+  const bytes = await artifacts.getArtifact(stored.artifact);
   return JSON.parse(new TextDecoder().decode(bytes)) as Json;
 }
 

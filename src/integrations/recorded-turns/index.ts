@@ -11,7 +11,7 @@
  */
 
 export type { RecordedCall, RecordedOutcome, RenderedResult, ResumeCall } from "./calls.ts";
-export { resultValue } from "./calls.ts";
+export { resultValue, storedValue } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
 export { appendPrompt, appendQueued, findPrompt, queuedWith } from "./prompts.ts";
 export { argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
