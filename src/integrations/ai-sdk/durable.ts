@@ -51,7 +51,7 @@ export interface Durable {
  * const { text } = await generateText({ model, tools, messages: await d.messages("Ship it"), stopWhen });
  */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
-  const turns = new RecordedTurns(session, options.run === undefined ? {} : { run: options.run });
+  const turns = new RecordedTurns(session, options);
   const callErrors = new CallErrors(turns);
   const artifacts = sessionCore(session).journal;
   const approvals = new Approvals(options.approvals);
@@ -73,7 +73,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
     toolApproval: (approval) => approvals.wrap(approval),
     tools: (tools, declarations = {}) => durableTools(tools, declarations, context),
     messages: async (input) => {
-      const current = await findOrAppendPrompt(session, turns, input);
+      const current = await findOrAppendPrompt(session, turns, input, options);
       prompt = current;
       callErrors.clear();
       turns.begin(current.id);
@@ -91,14 +91,17 @@ async function findOrAppendPrompt(
   session: Session,
   turns: RecordedTurns,
   prompt: DurablePrompt | undefined,
+  { onDiverge }: DurableOptions,
 ): Promise<Message> {
   await session.refresh();
   if (prompt === undefined) return lastPrompt(session, turns);
   const id = typeof prompt === "string" ? undefined : prompt.id;
   const message = await promptMessage(session, prompt);
   if (id !== undefined) {
-    const text = comparableText(message.blocks);
-    const known = findPrompt(session, id, text, ({ blocks }) => comparableText(blocks));
+    // `adopt` takes the recorded text of a prompt, too.
+    const compared = ({ blocks }: Pick<MessageInput, "blocks">): string =>
+      onDiverge === "adopt" ? "" : comparableText(blocks);
+    const known = findPrompt(session, id, compared(message), compared);
     if (known) return known;
     checkRunName(session, id);
   }

@@ -1,6 +1,7 @@
 import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
 import type { Artifacts } from "../artifacts.ts";
 import type { PriceTable } from "../prices.ts";
+import type { OnDiverge } from "../recorded-turns/index.ts";
 import type {
   InferToolInput,
   InferToolOutput,
@@ -16,6 +17,14 @@ export interface DurableOptions {
   readonly run?: string;
   /** Ignores the system text when prompts are compared, for texts that contain a date. Default: false. */
   readonly ignoreSystem?: boolean;
+  /**
+   * Decides about a recorded turn whose prompt is another one now, for example after a deploy. `refuse` (the
+   * default) fails with `PROMPT_DIVERGED`. `adopt` gives the recorded answer, and the new prompt counts from
+   * the first turn that is not on record. `branch` asks the model again, unless a call of the turns left
+   * behind may have had an effect.
+   * @example durable(session, { onDiverge: "adopt" })
+   */
+  readonly onDiverge?: OnDiverge;
   /** US dollars per million tokens, by model id, for the session's budget. `LIST_PRICES` otherwise. */
   readonly prices?: PriceTable;
   /** Calls of tools with `needsApproval` go to a person (`queue`, the default) or to the SDK (`sdk`). */

@@ -43,7 +43,7 @@ export interface Durable {
  * await run(agent, await d.input("Ship it"), { session: d.session });
  */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
-  const turns = new RecordedTurns(session);
+  const turns = new RecordedTurns(session, { onDiverge: options.onDiverge });
   const conversation = new HoldfastSession(sessionCore(session), session.id, session);
   const runs = conversationRuns(conversation);
   const approvals = options.approvals ?? "queue";

@@ -1,11 +1,18 @@
 import type { AgentInputItem, ToolExecuteArgument, ToolInputParameters, ToolOptions } from "@openai/agents";
 import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
 import type { PriceTable } from "../prices.ts";
+import type { OnDiverge } from "../recorded-turns/index.ts";
 
 /** Options of `durable`. */
 export interface DurableOptions {
   /** US dollars per million tokens, by model id, for the session's budget. `LIST_PRICES` otherwise. */
   readonly prices?: PriceTable;
+  /**
+   * Decides about a recorded turn whose input is another one now, for example after a deploy: `refuse` (the
+   * default), `adopt` or `branch`. See docs/ai-sdk.md.
+   * @example durable(session, { onDiverge: "adopt" })
+   */
+  readonly onDiverge?: OnDiverge;
   /** Calls of tools with `needsApproval` go to a person (`queue`, the default) or to the SDK (`sdk`). */
   readonly approvals?: "queue" | "sdk";
   /**

@@ -52,12 +52,16 @@ function howToSettle(isForPerson: readonly boolean[]): string {
   return `Answer them (${ways}), then run the same program again: it continues from here.`;
 }
 
-/** `count`: messages of this prompt. `sameMessages`: the prefix shared with the last turn's prompt. */
+/**
+ * `count`: messages of this prompt. `sameMessages`: the prefix shared with the last turn's prompt. `effects`:
+ * calls that keep the run from branching.
+ */
 export function promptDiverged(
   session: string,
   turn: { readonly run: string; readonly position: number; readonly prompt: { readonly count: number } },
   count: number,
   sameMessages: number,
+  effects: readonly string[] = [],
 ): HoldfastError {
   const { run, position, prompt } = turn;
   const where =
@@ -68,8 +72,10 @@ export function promptDiverged(
     "PROMPT_DIVERGED",
     `session ${session}: turn ${position} of run ${JSON.stringify(run)} is on record with another prompt ` +
       `(${prompt.count} messages, now ${count}). ${where}. The model was not asked`,
-    "To resume, give the same prompt: no clock, no random ids, no changed system text. For something " +
-      "new, use another run name.",
+    effects.length > 0
+      ? `A branch could repeat ${effects.join(", ")}. Give the same prompt, or use onDiverge: "adopt".`
+      : "To resume, give the same prompt: no clock, no random ids, no changed system text. After a deploy, " +
+          'use onDiverge: "adopt". For something new, use another run name.',
     { session, run, position, sameMessages },
   );
 }

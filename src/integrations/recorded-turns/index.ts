@@ -15,4 +15,4 @@ export { resultValue, storedValue } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
 export { appendPrompt, appendQueued, findPrompt, queuedWith } from "./prompts.ts";
 export { argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
-export { type Answer, type Question, RecordedTurns, type Turn } from "./turns.ts";
+export { type Answer, type OnDiverge, type Question, RecordedTurns, type Turn } from "./turns.ts";

@@ -8,7 +8,7 @@
  * 0, so a restarted program meets the recorded turns in order.
  *
  *     prompt at the cursor ──▶ on record, same prompt ──▶ replayed, cursor + 1
- *                          ──▶ on record, another prompt ──▶ PROMPT_DIVERGED, the model is not asked
+ *                          ──▶ on record, another prompt ──▶ see `OnDiverge`
  *                          ──▶ not on record, but calls open, session ended or budget spent ──▶ refused
  *                          ──▶ not on record ──▶ the model is asked ──▶ one commit: results of the message
  *                              before, new user messages, the answer, its cost ──▶ returned, cursor + 1
@@ -38,6 +38,7 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
+import { checkOption } from "../../model/options.ts";
 import {
   type Amounts,
   addAmounts,
@@ -97,6 +98,21 @@ export interface Turn {
   failed(): void;
 }
 
+/**
+ * Decides about a question whose turn is on record with another prompt, for example after a deploy.
+ *
+ *     refuse   PROMPT_DIVERGED, the model is not asked
+ *     adopt    the recorded answer is given; the new prompt counts from the first turn that is not on record
+ *     branch   the run continues as another one, and the model is asked; refused as PROMPT_DIVERGED if a call
+ *              of the turns left behind has had an effect or may have: a new answer would repeat it
+ */
+export type OnDiverge = "refuse" | "adopt" | "branch";
+
+export interface TurnsOptions {
+  readonly run?: string | undefined;
+  readonly onDiverge?: OnDiverge | undefined;
+}
+
 type Ticket = Pick<Question, "signal">;
 
 const RUN_LENGTH = 200;
@@ -113,9 +129,12 @@ export class RecordedTurns {
   private reported: Amounts = {};
   private readonly calls: RecordedCalls;
   private readonly pending: PendingCalls;
+  private readonly onDiverge: OnDiverge;
 
-  constructor(session: Session, options: { readonly run?: string } = {}) {
+  constructor(session: Session, options: TurnsOptions = {}) {
     this.session = session;
+    this.onDiverge = options.onDiverge ?? "refuse";
+    checkOption("onDiverge", this.onDiverge, ["refuse", "adopt", "branch"]);
     this.calls = new RecordedCalls(session);
     this.pending = new PendingCalls(session, (callId) => this.calls.hasStarted(callId));
     this.begin(options.run ?? "main");
@@ -251,15 +270,38 @@ export class RecordedTurns {
   private findRecorded(identity: PromptIdentity): Message | null {
     const mark = this.marks[this.cursor];
     if (!mark) return null;
-    if (!identity.equals(mark.prompt)) {
+    if (!identity.equals(mark.prompt) && this.onDiverge !== "adopt") {
+      const effects = this.onDiverge === "branch" ? this.effectsFrom(this.cursor) : [];
+      if (this.onDiverge === "branch" && effects.length === 0) {
+        this.branch(identity);
+        return this.findRecorded(identity);
+      }
       const before = this.marks[this.cursor - 1]?.prompt;
       const sameMessages = before && identity.startsWith(before) ? before.count : 0;
-      throw promptDiverged(this.session.id, mark, identity.mark.count, sameMessages);
+      throw promptDiverged(this.session.id, mark, identity.mark.count, sameMessages, effects);
     }
     const id = turnId(this.run, this.cursor);
     const message = this.state.messages.findLast((each) => each.id === id);
     if (!message) throw new Error(`turn ${id} is on record and has no message`);
     return message;
+  }
+
+  /** The branch is named after its first question, so that a restarted program finds it again. */
+  private branch(identity: PromptIdentity): void {
+    this.currentRun = `${this.run}~${this.cursor}.${identity.mark.digest.slice(0, 16)}`;
+    this.cursor = 0;
+    this.marks = marksOf(this.state.messages, this.run);
+  }
+
+  /** Calls of the recorded turns from `position` on that have had an effect, or may have. */
+  private effectsFrom(position: number): string[] {
+    const { messages, calls } = this.state;
+    const left = new Set(this.marks.slice(position).map((mark) => turnId(mark.run, mark.position)));
+    const asked = messages.filter(({ id }) => left.has(id)).flatMap(toolCalls);
+    return asked.flatMap(({ id }) => {
+      const call = calls.get(id);
+      return call && call.status !== "failed" ? [`${call.tool} ${id}`] : [];
+    });
   }
 
   private checkMayAsk(): void {
@@ -352,7 +394,7 @@ export class RecordedTurns {
     const stored = this.state.messages.findLast((message) => message.id === id);
     if (!stored) throw isCurrent() ? runCompacted(session.id, mark.run) : questionAbandoned(session.id);
     const prompt = (stored.meta?.["turn"] as unknown as TurnMark | undefined)?.prompt;
-    if (prompt && prompt.digest !== mark.prompt.digest) {
+    if (prompt && prompt.digest !== mark.prompt.digest && this.onDiverge !== "adopt") {
       if (!isCurrent()) throw questionAbandoned(session.id);
       throw promptDiverged(session.id, { ...mark, prompt }, question.prompt.length, 0);
     }
