@@ -272,7 +272,7 @@ function opencode(): [string, string][] {
 const OPENCODE_PLUGIN = `// Holdfast for opencode: a briefing at the start of a session, edited files, the end of a turn; the MCP server, the
 // commands and the skill. Load it in opencode.json: { "plugin": ["./node_modules/holdfast/plugins/opencode/holdfast.js"] }
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -318,6 +318,15 @@ export const Holdfast = async ({ directory, worktree }) => {
     return briefings.get(session);
   };
 
+  // opencode has no event for its own end. A process that is killed does not get here: that is a crash.
+  process.once("exit", () => {
+    for (const session of briefings.keys())
+      spawnSync("sh", [launcher, "hook", "opencode", "session-end"], {
+        cwd: worktree ?? directory,
+        input: JSON.stringify({ cwd: directory, session_id: session, reason: "exit" }),
+      });
+  });
+
   return {
     config: async (config) => {
       config.mcp ??= {};
@@ -349,7 +358,9 @@ export const Holdfast = async ({ directory, worktree }) => {
       const session = properties?.sessionID ?? properties?.info?.id;
       if (type === "session.idle") await hook("stop", { session_id: session });
       if (type === "session.error") await hook("stop-failure", { session_id: session, error: type });
-      if (type === "session.deleted") await hook("session-end", { session_id: session, reason: "deleted" });
+      if (type !== "session.deleted") return;
+      briefings.delete(session);
+      await hook("session-end", { session_id: session, reason: "deleted" });
     },
   };
 };

@@ -16,7 +16,10 @@ const SIGNER: readonly ArgumentRow[] = [
 export const setupCommands: readonly Command[] = [
   command("init", "create the store and .planning/, wire coding agents", {
     options: [
-      ["--agent <names>", "claude,codex,cursor,gemini, all or none (default: those that are there)"],
+      [
+        "--agent <names>",
+        "claude,codex,cursor,gemini,copilot,opencode, all or none (default: those that are there)",
+      ],
       ["--command <command>", "how agents start holdfast (default: detected)"],
       ["--dry-run", "only show what would change"],
       ["--remove", "remove the wiring; the store stays"],
@@ -150,6 +153,8 @@ async function askAgents(options: Options): Promise<Options> {
       { value: "codex", label: "Codex" },
       { value: "cursor", label: "Cursor" },
       { value: "gemini", label: "Gemini CLI" },
+      { value: "copilot", label: "Copilot CLI" },
+      { value: "opencode", label: "opencode" },
     ],
     initialValues: [...agentsThere(projectPlace(process.cwd()).root)],
     required: false,

@@ -3,7 +3,7 @@
  * Every field of the input may be missing or of the wrong type.
  */
 
-export const HOOK_AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
+export const HOOK_AGENTS = ["claude", "codex", "cursor", "gemini", "copilot", "opencode"] as const;
 export type HookAgent = (typeof HOOK_AGENTS)[number];
 
 export const HOOK_EVENTS = [
@@ -47,13 +47,24 @@ export function readAgentEvent(
   return {
     agent: isCursor ? "cursor" : agent,
     event,
-    conversation: textOf(input["conversation_id"]) ?? textOf(input["session_id"]) ?? "unnamed",
+    conversation:
+      textOf(input["conversation_id"]) ??
+      textOf(input["session_id"]) ??
+      // Copilot CLI writes its fields in camel case.
+      textOf(input["sessionId"]) ??
+      "unnamed",
     cwd: textOf(input["cwd"]) ?? (Array.isArray(roots) ? textOf(roots[0]) : null),
-    source: textOf(input["source"]) ?? textOf(input["trigger"]) ?? "startup",
+    source: sourceOf(input),
     files: event === "touched" ? filesOf(input) : [],
     reason: textOf(input["reason"]) ?? textOf(input["error"]) ?? textOf(input["trigger"]),
     contextUsage: typeof usage === "number" && usage >= 0 && usage <= 100 ? usage / 100 : null,
   };
+}
+
+/** Copilot CLI calls a startup `new`. */
+function sourceOf(input: Input): string {
+  const source = textOf(input["source"]) ?? textOf(input["trigger"]) ?? "startup";
+  return source === "new" ? "startup" : source;
 }
 
 function parseInput(text: string): Input {
@@ -67,13 +78,19 @@ function textOf(value: unknown): string | null {
 }
 
 /** Tools that only read also name a file, but do not touch it. */
-const READ_TOOLS = /^(Read|Grep|Glob|LS|NotebookRead|read_file|list_directory|glob)$/i;
+const READ_TOOLS = /^(Read|Grep|Glob|LS|NotebookRead|read_file|list_directory|glob|view)$/i;
 
 function filesOf(input: Input): string[] {
-  if (READ_TOOLS.test(textOf(input["tool_name"]) ?? "")) return [];
-  const toolInput = input["tool_input"];
+  if (READ_TOOLS.test(textOf(input["tool_name"]) ?? textOf(input["toolName"]) ?? "")) return [];
+  const toolInput = input["tool_input"] ?? input["toolArgs"];
   const fields = typeof toolInput === "object" && toolInput !== null ? (toolInput as Input) : {};
-  const named = [fields["file_path"], fields["notebook_path"], fields["absolute_path"], input["file_path"]];
+  const named = [
+    fields["file_path"],
+    fields["notebook_path"],
+    fields["absolute_path"],
+    "toolArgs" in input ? fields["path"] : null,
+    input["file_path"],
+  ];
   const patches = [
     fields["command"],
     fields["input"],
@@ -98,6 +115,7 @@ export const MAX_CONTEXT_CHARS = 9_500;
 export function hookAnswer(agent: HookAgent, event: HookEvent, context: string | null): string {
   if (event === "session-start" && context !== null) {
     if (agent === "cursor") return line({ additional_context: context });
+    if (agent === "copilot") return line({ additionalContext: context });
     return line({ hookSpecificOutput: { hookEventName: "SessionStart", additionalContext: context } });
   }
   // Claude Code and Codex accept empty output; Cursor and Gemini CLI always want JSON.

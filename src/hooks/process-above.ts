@@ -51,7 +51,7 @@ export function processAbove(): ProcessAbove | null {
 }
 
 /** The programs of coding agents, as process names and as scripts of a runtime. */
-const AGENT_PROGRAMS = /^(claude|codex|cursor-agent|gemini)(\.[cm]?js|\.exe)?$/;
+const AGENT_PROGRAMS = /^(claude|codex|cursor-agent|gemini|copilot|opencode)(\.[cm]?js|\.exe)?$/;
 /** Variables that agents set for the commands that they run. */
 const AGENT_VARIABLES = ["CLAUDECODE", "CODEX_SANDBOX", "CURSOR_AGENT", "GEMINI_CLI"];
 const MAX_ANCESTORS = 64;

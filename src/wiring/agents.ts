@@ -6,7 +6,7 @@ import { delimiter, join } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
 import type { Ours, Wanted } from "./json-file.ts";
 
-export const AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
+export const AGENTS = ["claude", "codex", "cursor", "gemini", "copilot", "opencode"] as const;
 export type AgentName = (typeof AGENTS)[number];
 
 export interface Launch {
@@ -15,6 +15,8 @@ export interface Launch {
   readonly mcp: { readonly command: string; readonly args: readonly string[] };
   /** For people who type it in the project's folder. Default: `holdfast`. */
   readonly typed?: string;
+  /** The folder of the package. Default: that of the project's installation, `./node_modules/holdfast`. */
+  readonly package?: string;
 }
 
 export interface WiredFile {
@@ -69,10 +71,18 @@ function groups(agent: AgentName, rows: Readonly<Record<string, readonly [string
   });
 }
 
-function mcpServers({ mcp }: Launch, there: unknown, type?: "stdio"): { readonly [key: string]: Wanted } {
+function mcpServers(
+  { mcp }: Launch,
+  there: unknown,
+  type?: "stdio" | "local",
+): { readonly [key: string]: Wanted } {
   const { mcpServers: servers } = (there ?? {}) as { mcpServers?: Record<string, unknown> };
   if (servers && typeof servers === "object" && "holdfast" in servers) return {};
-  return { mcpServers: { holdfast: { ...(type && { type }), command: mcp.command, args: mcp.args } } };
+  // Copilot CLI offers only the tools that are named.
+  const tools = type === "local" ? { tools: ["*"] } : {};
+  return {
+    mcpServers: { holdfast: { ...(type && { type }), command: mcp.command, args: mcp.args, ...tools } },
+  };
 }
 
 /** Makes Gemini CLI read AGENTS.md, unless the user has named one context file. */
@@ -186,7 +196,62 @@ const gemini: AgentRow = {
   afterwards: "Gemini CLI asks again whenever the project's hooks change.",
 };
 
-export const AGENT_TABLE: Readonly<Record<AgentName, AgentRow>> = { claude, codex, cursor, gemini };
+const copilot: AgentRow = {
+  title: "Copilot CLI",
+  files: [
+    {
+      path: ".github/hooks/holdfast.json",
+      format: "json",
+      wanted: (launch) => {
+        const on = (event: string, timeoutSec: number) => [
+          { type: "command", command: hook(launch, "copilot", event), timeoutSec },
+        ];
+        return {
+          version: 1,
+          hooks: {
+            sessionStart: on("session-start", 10),
+            postToolUse: on("touched", 5),
+            preCompact: on("checkpoint", 10),
+            agentStop: on("stop", 10),
+            sessionEnd: on("session-end", 5),
+          },
+        };
+      },
+    },
+    {
+      path: ".github/mcp.json",
+      format: "json",
+      wanted: (launch, there) => mcpServers(launch, there, "local"),
+    },
+  ],
+  traces: { folder: ".copilot", files: [".github/copilot-instructions.md"], programs: ["copilot"] },
+  afterwards: "Copilot CLI runs the hooks and the MCP server once you trust the folder.",
+};
+
+const OPENCODE_PLUGIN = "/plugins/opencode/holdfast.js";
+
+/** opencode has no hooks of its own: its plugin, which the package brings, calls ours and adds the server. */
+const opencode: AgentRow = {
+  title: "opencode",
+  files: [
+    {
+      path: "opencode.json",
+      format: "json",
+      wanted: (launch) => ({ plugin: [(launch.package ?? "./node_modules/holdfast") + OPENCODE_PLUGIN] }),
+    },
+  ],
+  traces: { folder: ".opencode", files: ["opencode.json"], programs: ["opencode"] },
+  afterwards: "opencode loads the plugin at its next start.",
+};
+
+export const AGENT_TABLE: Readonly<Record<AgentName, AgentRow>> = {
+  claude,
+  codex,
+  cursor,
+  gemini,
+  copilot,
+  opencode,
+};
 
 /**
  * The agents that this project or this user has: a folder or a file of theirs, or their program on the PATH.
@@ -203,7 +268,7 @@ export function agentsThere(root: string): readonly AgentName[] {
   });
 }
 
-const COMMAND = /\shook (claude|codex|cursor|gemini) [a-z-]+$/;
+const COMMAND = /\shook (claude|codex|cursor|gemini|copilot|opencode) [a-z-]+$/;
 
 export function ourCommand(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return null;
@@ -214,7 +279,7 @@ export function ourCommand(value: unknown): string | null {
 /** A group is ours if all its commands are. From a group with other commands, only ours is removed. */
 export const OURS: Ours = {
   element(value) {
-    if (ourCommand(value) !== null) return true;
+    if (ourCommand(value) !== null || isOurPlugin(value)) return true;
     const { hooks } = (value ?? {}) as { hooks?: unknown };
     return Array.isArray(hooks) && hooks.length > 0 && hooks.every((each) => ourCommand(each) !== null);
   },
@@ -224,7 +289,11 @@ export const OURS: Ours = {
 };
 
 /** Containers that are removed when our last entry leaves them. */
-export const DROPPED_WHEN_EMPTY = ["hooks", "mcpServers"];
+export const DROPPED_WHEN_EMPTY = ["hooks", "mcpServers", "plugin"];
+
+export function isOurPlugin(value: unknown): boolean {
+  return typeof value === "string" && value.endsWith(OPENCODE_PLUGIN);
+}
 
 export function isOurServer(value: unknown): boolean {
   const { args } = (value ?? {}) as { args?: unknown };

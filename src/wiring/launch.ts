@@ -4,7 +4,7 @@
  */
 
 import { existsSync, realpathSync } from "node:fs";
-import { delimiter, join, sep } from "node:path";
+import { delimiter, dirname, join, sep } from "node:path";
 import type { AgentName, Launch } from "./agents.ts";
 
 const LOCAL = "node_modules/.bin/holdfast";
@@ -15,6 +15,8 @@ const PROJECT: Readonly<Record<AgentName, string>> = {
   codex: `"$(git rev-parse --show-toplevel 2>/dev/null || pwd)"`,
   cursor: `"\${CURSOR_PROJECT_DIR:-.}"`,
   gemini: `"\${GEMINI_PROJECT_DIR:-.}"`,
+  copilot: `"$(git rev-parse --show-toplevel 2>/dev/null || pwd)"`,
+  opencode: `"$(git rev-parse --show-toplevel 2>/dev/null || pwd)"`,
 };
 
 const NOT_INSTALLED =
@@ -38,10 +40,12 @@ export function findLaunch(
   self: string,
   env: NodeJS.ProcessEnv = process.env,
 ): Launching {
+  const own = { package: dirname(dirname(self)) };
   if (named !== undefined) {
     const [command = "", ...args] = named.split(/\s+/).filter(Boolean);
     const mcp = { command, args: [...args, "mcp"] };
-    return { shell: () => named, mcp, typed: named, note: null, untrusted: null };
+    const installed = existsSync(join(root, "node_modules/holdfast")) ? {} : own;
+    return { shell: () => named, mcp, typed: named, note: null, untrusted: null, ...installed };
   }
   if (existsSync(join(root, LOCAL))) {
     // A fresh clone has the wiring before npm install: then nothing runs, and nothing fails.
@@ -52,7 +56,7 @@ export function findLaunch(
   }
   if (isOnPath(env)) {
     const mcp = { command: "holdfast", args: ["mcp"] };
-    return { shell: () => "holdfast", mcp, typed: "holdfast", note: null, untrusted: null };
+    return { shell: () => "holdfast", mcp, typed: "holdfast", note: null, untrusted: null, ...own };
   }
   const quoted = /^[\w./-]+$/.test(self) ? self : `"${self}"`;
   return {
@@ -61,6 +65,7 @@ export function findLaunch(
     typed: `node ${quoted}`,
     note: NOT_INSTALLED,
     untrusted: null,
+    ...own,
   };
 }
 

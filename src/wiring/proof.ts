@@ -6,8 +6,10 @@
  */
 
 import { execFile, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { isHoldfastError } from "../model/errors.ts";
-import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
+import { AGENT_TABLE, type AgentName, isOurPlugin, isOurServer } from "./agents.ts";
 import { jsonValue } from "./json-file.ts";
 import type { Launching } from "./launch.ts";
 import { commandsIn, hasTheirServer, SERVER_TABLE, serverIn } from "./plan.ts";
@@ -63,6 +65,12 @@ async function proveAgent(
           ? { mcpServers: { holdfast: tomlValue(text, path, SERVER_TABLE) } }
           : (jsonValue(text, path) ?? {});
       const wanted = file.wanted(launch);
+      const { plugin } = wanted as { plugin?: readonly string[] };
+      if (plugin) {
+        findings.push(...(await provePlugin(proving, agent, path, { config, wanted: plugin[0] ?? "" })));
+        if (findings.every(({ ok }) => ok)) findings.push(await proveServer(agent, path, ask));
+        continue;
+      }
       const wantsHooks = "hooks" in wanted;
       if (wantsHooks) {
         const { ours, others } = sortCommands(config, wanted);
@@ -86,6 +94,28 @@ async function proveAgent(
   }
   return findings;
 }
+
+/** A plugin calls our hooks itself: the file must name ours, and the hooks must answer. */
+async function provePlugin(
+  { root, launch }: Proving,
+  agent: AgentName,
+  path: string,
+  { config, wanted }: { readonly config: unknown; readonly wanted: string },
+): Promise<Finding[]> {
+  const bad = (detail: string): Finding[] => [{ agent, what: path, ok: false, detail, ms: null }];
+  const { plugin } = (config ?? {}) as { plugin?: unknown };
+  const named: unknown[] = Array.isArray(plugin) ? plugin.filter(isOurPlugin) : [];
+  const other = named.find((each) => each !== wanted);
+  if (other !== undefined) return bad(notRun(`the plugin ${shown(String(other))}`, launch));
+  if (named.length === 0) return bad("names no plugin of ours: holdfast init");
+  if (!existsSync(resolve(root, wanted))) return bad(`${wanted} is not there: npm install holdfast`);
+  if (launch.untrusted !== null) return bad(launch.untrusted);
+  const commands = PLUGIN_EVENTS.map((event) => `${launch.shell(agent)} hook ${agent} ${event}`);
+  return proveHooks(root, agent, path, commands);
+}
+
+/** The events that `plugins/opencode/holdfast.js` reports. */
+const PLUGIN_EVENTS = ["session-start", "touched", "checkpoint", "stop", "stop-failure", "session-end"];
 
 function findDisabledHooks(agent: AgentName, read: (path: string) => string | null): Finding[] {
   const { key, paths } = AGENT_TABLE[agent].hooksOff ?? { key: "", paths: [] };

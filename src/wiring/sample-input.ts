@@ -7,8 +7,11 @@ export const REHEARSAL = "holdfast-rehearsal";
 
 export function sampleInput(agent: AgentName, event: string, root: string): object {
   const place = { cwd: root, transcript_path: null };
-  const id =
-    agent === "cursor" ? { conversation_id: REHEARSAL, workspace_roots: [root] } : { session_id: REHEARSAL };
+  const ids = {
+    cursor: { conversation_id: REHEARSAL, workspace_roots: [root] },
+    copilot: { sessionId: REHEARSAL },
+  };
+  const id = agent === "cursor" || agent === "copilot" ? ids[agent] : { session_id: REHEARSAL };
   return { ...place, ...id, ...ABOUT[event], hook_event_name: event };
 }
 
@@ -41,11 +44,11 @@ export function outputProblem(agent: AgentName, event: string, output: string): 
     string,
     unknown
   >;
-  const context = agent === "cursor" ? answer["additional_context"] : additionalContext;
+  const isPlain = agent === "cursor" || agent === "copilot";
+  const context = isPlain ? (answer["additional_context"] ?? answer["additionalContext"]) : additionalContext;
   if (typeof context !== "string" || context === "") return "it gave no context";
   if (context.length > MOST_CHARACTERS)
     return `its context has ${context.length} characters, limit ${MOST_CHARACTERS}`;
-  if (agent !== "cursor" && hookEventName !== "SessionStart")
-    return "it did not say for which event it answers";
+  if (!isPlain && hookEventName !== "SessionStart") return "it did not say for which event it answers";
   return null;
 }

@@ -196,6 +196,25 @@ test("Cursor gets one briefing although it also runs the hooks of Claude Code", 
   await inGoal(({ state }) => expect([...state.history.keys()]).toEqual(["cursor-c1"]));
 });
 
+test("Copilot CLI's fields are read: its briefing, and the files that it writes but not those it views", async () => {
+  await inGoal(() => undefined);
+  const input = { sessionId: "b-1", timestamp: 1, cwd: project };
+  const { out } = await hook("copilot", "session-start", { ...input, source: "new" });
+  expect(JSON.parse(out)).toEqual({
+    additionalContext: expect.stringContaining("You are session copilot-b1"),
+  });
+  for (const [toolName, name] of [
+    ["create", "made.ts"],
+    ["view", "read.ts"],
+  ] as const) {
+    writeFileSync(join(project, name), "x\n");
+    await hook("copilot", "touched", { ...input, toolName, toolArgs: { path: join(project, name) } });
+  }
+  const touched = spoolLines("copilot-b1").flatMap(({ files = [] }) => files);
+  expect(JSON.stringify(touched)).toMatch(/made\.ts/);
+  expect(JSON.stringify(touched)).not.toMatch(/read\.ts/);
+});
+
 test("the briefing of a large goal stays within the agent's limit", async () => {
   await inGoal(async (goal) => {
     const long = "very long text ".repeat(25);

@@ -109,6 +109,16 @@ const HOSTILE = {
   ],
   "Cursor's server": ["cursor", ".cursor/mcp.json", JSON.stringify({ mcpServers: { holdfast: SERVER } })],
   "Gemini CLI's hook": ["gemini", ".gemini/settings.json", nested("AfterAgent", "gemini")],
+  "Copilot CLI's hook": [
+    "copilot",
+    ".github/hooks/holdfast.json",
+    JSON.stringify({ version: 1, hooks: { agentStop: [{ command: "id > @MARK@; : hook copilot stop" }] } }),
+  ],
+  "Copilot CLI's server": [
+    "copilot",
+    ".github/mcp.json",
+    JSON.stringify({ mcpServers: { holdfast: SERVER } }),
+  ],
   "Gemini CLI's server": [
     "gemini",
     ".gemini/settings.json",
@@ -136,4 +146,13 @@ test("the check does not run a program that the repository has under node_module
   expect(code).toBe(5);
   expect(out).toContain("node_modules/.bin/holdfast came with this repository");
   expect(ran()).toBe(false);
+});
+
+test("the check names a plugin of opencode that init would not write", async () => {
+  const plugin = "./evil/plugins/opencode/holdfast.js";
+  const { project } = hostileClone({ "opencode.json": JSON.stringify({ plugin: [plugin] }) });
+  await runInside(project, ["init", "--agent", "none"]);
+  const { code, out } = await runInside(project, ["init", "--check", "--agent", "opencode"]);
+  expect(code).toBe(5);
+  expect(out).toContain(`NO  opencode.json: the plugin "${plugin}" is not what init writes`);
 });

@@ -54,12 +54,14 @@ function everything(folder = project): Record<string, string> {
 }
 
 test(
-  "four agents with settings are wired, checked, and restored byte for byte",
+  "agents with settings are wired, checked, and restored byte for byte",
   async () => {
     put(".claude/settings.json", SETTINGS);
     put(".codex/config.toml", CONFIG);
     put(".cursor/mcp.json", '{"mcpServers":{"github":{"command":"gh"}}}');
     put("AGENTS.md", "# Mine\n");
+    put("opencode.json", '{ "plugin": ["./mine.js"] }');
+    put("node_modules/holdfast/plugins/opencode/holdfast.js", "");
     chmodSync(join(project, ".claude/settings.json"), 0o600);
     const before = everything();
     const command = ["--command", `${process.execPath} ${line.cli}`];
@@ -90,8 +92,8 @@ test(
     ).toEqual([]);
     expect(checked.code).toBe(0);
     const agents = data.proofs.map(({ agent }: { agent: string }) => agent);
-    expect([...new Set(agents)]).toEqual(["claude", "codex", "cursor", "gemini"]);
-    expect(data.proofs.filter(({ what }: { what: string }) => what.endsWith(" mcp"))).toHaveLength(4);
+    expect([...new Set(agents)]).toEqual(["claude", "codex", "cursor", "gemini", "copilot", "opencode"]);
+    expect(data.proofs.filter(({ what }: { what: string }) => what.endsWith(" mcp"))).toHaveLength(6);
     const history = await runInside(project, ["goal", "show", "--json"]);
     expect(JSON.parse(history.out).data.history, "a rehearsal is not recorded").toEqual([]);
 
