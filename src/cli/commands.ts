@@ -33,9 +33,10 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
     "What a goal remembers",
     [
       ...["decide", "decisions", "fact", "facts", "forget", "built", "remember"],
-      ...["ask", "answer", "questions", "error", "events", "retract", "review"],
+      ...["error", "events", "retract", "review"],
     ],
   ],
+  ["Questions and assumptions", ["ask", "answer", "questions", "assume", "confirm", "refute", "assumptions"]],
   ["Sessions and calls", ["session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"]],
   ["Setting up", ["init", "trust", "sign", "signer", "hook", "schema", "completion", "demo", "torture"]],
   [

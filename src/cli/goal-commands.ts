@@ -92,6 +92,26 @@ export const noteCommands: readonly Command[] = [
         ? "no open questions\n"
         : questions.map((each) => page.questionLine(each, screen)).join(""),
   }),
+  command("assume", "record an assumption to be checked", {
+    args: [["<text>", "what is assumed"]],
+    page: page.assumptionLine,
+  }),
+  ...(["confirm", "refute"] as const).map((verb) =>
+    command(verb, `${verb} an assumption`, {
+      args: [
+        ["<assumption>", "its id: A-001"],
+        ["<evidence>", "how you know"],
+      ],
+      page: page.assumptionLine,
+    }),
+  ),
+  command("assumptions", "list open assumptions", {
+    options: [["--all", "include confirmed and refuted ones"]],
+    page: ({ assumptions }, screen) =>
+      assumptions.length === 0
+        ? "no open assumptions\n"
+        : assumptions.map((each) => page.assumptionLine(each, screen)).join(""),
+  }),
   command("error", "record an error that is not a task's failure", {
     args: [["<message>", "what went wrong"]],
     options: [["--task <task>", "the task it happened in"]],

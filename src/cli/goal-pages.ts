@@ -98,6 +98,13 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
       ["next", next.tasks[0] ? `${next.tasks[0].id} ${next.tasks[0].title}` : next.why],
       ["noted", next.noted],
       ["questions", goal.questions.map(({ id, text }) => `${id} ${text}`).join("; ")],
+      [
+        "assumed",
+        goal.assumptions
+          .filter(({ status }) => status !== "confirmed")
+          .map(({ id, text, status }) => `${id} ${text}${status === "refuted" ? " (refuted)" : ""}`)
+          .join("; "),
+      ],
       ["facts", goal.facts.map(({ key, value }) => `${key}=${valueText(value)}`).join(", ")],
     ],
     paint,
@@ -264,6 +271,14 @@ export function questionLine(
   { paint }: Screen,
 ): string {
   return `${paint.bold(id)}  ${text}${answer === null ? "" : `  ${paint.green(answer)}`}\n`;
+}
+
+export function assumptionLine(
+  { id, text, status, evidence }: Pick<ResultOf<"assume">, "id" | "text" | "status" | "evidence">,
+  { paint }: Screen,
+): string {
+  const verdict = status === "refuted" ? paint.red(status) : paint.green(status);
+  return `${paint.bold(id)}  ${text}${status === "open" ? "" : `  ${verdict}: ${evidence}`}\n`;
 }
 
 export function eventsPage({ events }: ResultOf<"events">, screen: Screen): string {

@@ -88,7 +88,7 @@ export function stamped<Result>(state: GoalState, act: Act<Result>, stamp: Stamp
   return { ...act, events, at };
 }
 
-export function nextItemId({ given, names, aliases }: GoalState, series: "T" | "D" | "B" | "Q"): string {
+export function nextItemId({ given, names, aliases }: GoalState, series: keyof GoalState["given"]): string {
   return nextId(series, given[series], (id) => names.has(id) || aliases.has(id));
 }
 

@@ -208,6 +208,7 @@ function briefingSections(facts: BriefingFacts): Section[] {
     { name: "tasks", share: 0.1, lines: taskLines(facts, survey, task) },
     { name: "facts", share: 0.1, lines: factLines(facts) },
     { name: "questions", share: 0.05, lines: questionLines(facts) },
+    { name: "assumptions", share: 0.05, lines: assumptionLines(facts) },
     { name: "implementations", share: 0.05, lines: implementationLines(facts) },
   ];
 }
@@ -401,6 +402,17 @@ function questionLines({ state, limit }: BriefingFacts): Lines {
   });
 }
 
+/** Open ones first: they are to be checked. Refuted ones are warnings. */
+function assumptionLines({ state, limit }: BriefingFacts): Lines {
+  const latest = [...state.assumptions.values()].reverse();
+  const shown = ["open", "refuted"].flatMap((status) => latest.filter((each) => each.status === status));
+  return linesOf(shown, ({ id, status, text, evidence, by }) => {
+    if (status === "open")
+      return `ASSUMED ${id} by ${quotedName(by.name, limit)}, unchecked: ${quoted(text, limit)}`;
+    return `REFUTED ${id}: ${quoted(text, limit)}, because ${quoted(evidence ?? "", limit)}`;
+  });
+}
+
 function implementationLines({ state, limit }: BriefingFacts): Lines {
   return linesOf([...state.implementations].reverse(), ({ text }) => `BUILT ${quoted(text, limit)}`);
 }
@@ -471,9 +483,9 @@ function authorsOf(state: GoalState): IsAuthor {
     if (times) times.push(at);
     else timesByName.set(name, [at]);
   };
-  const { decisions, facts, questions, implementations } = state;
-  for (const notes of [decisions.values(), facts.values(), questions.values(), implementations])
-    for (const { by, at } of notes) add(by, at);
+  const { decisions, facts, questions, assumptions, implementations } = state;
+  const records = [decisions, facts, questions, assumptions].flatMap((each) => [...each.values()]);
+  for (const notes of [records, implementations]) for (const { by, at } of notes) add(by, at);
   for (const { by, reportedAt } of state.blockers.values()) add(by, reportedAt);
   return ({ id, agent, startedAt, endedAt }) => {
     if (sessions.has(id)) return true;

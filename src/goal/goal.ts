@@ -399,6 +399,27 @@ export class Goal {
     return this.#core.actOn("answer", input, notes.answer);
   }
 
+  /**
+   * Records an assumption: the work relies on it, and it is unchecked. Returns its id. Every briefing shows
+   * it until it is settled.
+   *
+   * @example
+   * const id = await goal.assume({ text: "the vendor's API returns at most 100 rows" });
+   */
+  assume(input: Attributed<{ text: string }>): Promise<string> {
+    return this.#core.act("assume", input.by, (state, who) => notes.assume(state, who, input.text));
+  }
+
+  /**
+   * Confirms or refutes an assumption, with the evidence. A refuted one stays in the briefing as a warning.
+   *
+   * @example
+   * await goal.settle({ assumption: "A-001", status: "refuted", evidence: "it returned 250 rows" });
+   */
+  settle(input: Attributed<notes.SettlingInput>): Promise<void> {
+    return this.#core.actOn("settle", input, notes.settle);
+  }
+
   /** Sets the next action: a task id or free text. Null clears it. */
   setNext(input: Attributed<{ next: string | sessions.NextInput | null }>): Promise<void> {
     return this.#core.act("setNext", input.by, (state, who) => sessions.setNext(state, who, input.next));

@@ -1,7 +1,8 @@
-/** Acts on the records of a goal: decisions, blockers, facts, files, questions, errors. */
+/** Acts on the records of a goal: decisions, blockers, facts, files, questions, assumptions, errors. */
 
 import type { Actor, FACT, FileAct, GoalDraft, GoalState, InputOf, Task } from "../model/goal/index.ts";
 import {
+  assumptionOf,
   blockedTasks,
   blockerOf,
   checkResolving,
@@ -209,6 +210,29 @@ export function answer(state: GoalState, by: Actor, input: { question: string; a
     throw invalid(`question ${question.id} is already answered`, "Ask a new question, or record a decision.");
   }
   return { events: [{ type: "question.answered", data: { ...input, by } }], result: undefined };
+}
+
+export function assume(state: GoalState, by: Actor, text: string): Act<string> {
+  const id = nextItemId(state, "A");
+  return { events: [{ type: "assumption.made", data: { by, id, text } }], result: id };
+}
+
+/** The end of an assumption: `{ assumption: "A-001", status: "refuted", evidence: "12.5 came back" }`. */
+export interface SettlingInput {
+  readonly assumption: string;
+  readonly status: "confirmed" | "refuted";
+  readonly evidence: string;
+}
+
+/** A confirmed assumption may be refuted later, and the other way round. */
+export function settle(state: GoalState, by: Actor, input: SettlingInput): Act<void> {
+  const { id, status } = assumptionOf(state, input.assumption);
+  if (status === input.status)
+    throw invalid(`assumption ${id} is already ${status}`, "Record a new assumption, or a fact.");
+  return {
+    events: [{ type: "assumption.settled", data: { ...input, assumption: id, by } }],
+    result: undefined,
+  };
 }
 
 export function recordError(state: GoalState, by: Actor, input: ErrorInput): Act<void> {

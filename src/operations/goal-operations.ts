@@ -65,6 +65,7 @@ const phase = z.strictObject({
   plans: z.array(text),
 });
 const question = z.strictObject({ id: text, text });
+const assumption = z.strictObject({ id: text, text, status: text, evidence: text.nullable() });
 
 const goalResult = z.strictObject({
   goal: text,
@@ -85,6 +86,7 @@ const goalResult = z.strictObject({
   decisions: z.array(view.decision),
   facts: z.array(view.fact),
   questions: z.array(question),
+  assumptions: z.array(assumption),
   history: z.array(view.history),
 });
 
@@ -169,6 +171,7 @@ function goalView({ state, seq, now, notTakenIn, asOf }: Shown): z.input<typeof 
     decisions: searchDecisions(state.decisions.values()).map((each) => view.decisionView(each, state)),
     facts: confirmedFacts(state.facts.values(), now).map(view.factView),
     questions: open.map((each) => pickFields(question, each)),
+    assumptions: [...state.assumptions.values()].map((each) => pickFields(assumption, each)),
     history: [...state.history.values()].slice(-5).reverse().map(view.historyView),
   });
 }

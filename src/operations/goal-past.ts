@@ -22,7 +22,7 @@ const line = z.strictObject({
 });
 
 /** Fields that say which item an event is about, then those that say what it is; the first found counts. */
-const SUBJECTS = ["task", "blocker", "question", "session", "key", "id", "phase"];
+const SUBJECTS = ["task", "blocker", "question", "assumption", "session", "key", "id", "phase"];
 const WORDS = [
   ...["title", "description", "decision", "statement", "text", "name", "answer"],
   ...["resolution", "workaround", "error", "summary", "note", "notes", "why"],

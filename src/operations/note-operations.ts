@@ -4,6 +4,8 @@ import * as z from "zod";
 import { type Goal, goalCore } from "../goal/index.ts";
 import {
   type Actor,
+  ASSUMPTION,
+  assumptionOf,
   blockerOf,
   confirmedFacts,
   DECISION_TYPES,
@@ -20,6 +22,7 @@ import {
 } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import { redactSecrets } from "../model/secrets.ts";
+import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { definedFields, mutation, query } from "./operation.ts";
@@ -71,6 +74,45 @@ const questionResult = z.strictObject({
 function questionView({ id: goal, state }: Goal, question: string): z.input<typeof questionResult> {
   const { id, text, by, at, answer } = questionOf(state, question);
   return { goal, id, text, askedBy: by.name, askedAt: view.iso(at), answer };
+}
+
+const assumptionResult = z.strictObject({
+  goal: text,
+  id: text,
+  text,
+  status: z.enum(ASSUMPTION.status.type),
+  evidence: text.nullable(),
+  madeBy: text,
+  madeAt: view.time,
+  settledAt: view.time.nullable(),
+});
+
+function assumptionView({ id: goal, state }: Goal, assumption: string): z.input<typeof assumptionResult> {
+  const { id, text, status, evidence, by, at, settledAt } = assumptionOf(state, assumption);
+  const times = { madeAt: view.iso(at), settledAt: settledAt === null ? null : view.iso(settledAt) };
+  return { goal, id, text, status, evidence, madeBy: by.name, ...times };
+}
+
+const settling = (status: "confirmed" | "refuted") =>
+  ({
+    input: z.strictObject({ goal, assumption: text, evidence: text }),
+    result: assumptionResult,
+    async run(context: Context, { goal: id, assumption: typed, evidence }: Settling) {
+      const handle = await context.goal(id);
+      const assumption = itemId("A", typed);
+      if (!handle.state.assumptions.has(assumption)) {
+        const guess = didYouMean(assumption, handle.state.assumptions.keys());
+        throw missingItem(handle.state, "assumption", typed, guess, "assumptions --all");
+      }
+      await handle.settle({ assumption, status, evidence });
+      return assumptionView(handle, assumption);
+    },
+  }) as const;
+
+interface Settling {
+  readonly goal?: string | undefined;
+  readonly assumption: string;
+  readonly evidence: string;
 }
 
 function requireBlocker(state: GoalState, typed: string): string {
@@ -256,6 +298,26 @@ export const noteOperations = [
       const views = [...handle.state.questions.keys()].map((each) => questionView(handle, each));
       const questions = views.filter(({ answer }) => all || answer === null);
       return { goal: handle.id, questions: questions.map(({ goal: _, ...rest }) => rest) };
+    },
+  }),
+  mutation("assume", "Record an assumption that the work relies on; briefings show it until it is settled", {
+    input: z.strictObject({ goal, text }),
+    result: assumptionResult,
+    async run(context, { goal: id, text: assumed }) {
+      const handle = await context.goal(id);
+      return assumptionView(handle, await handle.assume({ text: assumed }));
+    },
+  }),
+  mutation("confirm", "Confirm an assumption, with the evidence", settling("confirmed")),
+  mutation("refute", "Refute an assumption, with the evidence", settling("refuted")),
+  query("assumptions", "List the open assumptions of a goal", {
+    input: z.strictObject({ goal, all: z.boolean().optional() }),
+    result: z.strictObject({ goal: text, assumptions: z.array(assumptionResult.omit({ goal: true })) }),
+    async run(context, { goal: id, all = false }) {
+      const handle = await context.readGoal(id);
+      const views = [...handle.state.assumptions.keys()].map((each) => assumptionView(handle, each));
+      const assumptions = views.filter(({ status }) => all || status === "open");
+      return { goal: handle.id, assumptions: assumptions.map(({ goal: _, ...rest }) => rest) };
     },
   }),
   mutation("error", "Record an error that is not the failure of a task", {

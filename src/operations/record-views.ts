@@ -43,6 +43,7 @@ const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   decisionId: text,
   blockerId: text,
   questionId: text,
+  assumptionId: text,
   sessionId: text,
   session: text,
   eventUid: text,

@@ -26,7 +26,7 @@ const result = view.task.extend({ goal: text });
 type Result = z.input<typeof result>;
 
 /** `T-014` may be typed as `t-14` or `14`. */
-export function itemId(prefix: "T" | "B" | "D" | "Q", typed: string): string {
+export function itemId(prefix: "T" | "B" | "D" | "Q" | "A", typed: string): string {
   const digits = new RegExp(`^(?:${prefix}-?)?(\\d+)$`, "i").exec(typed)?.[1];
   return digits === undefined ? typed : formatId(prefix, Number(digits));
 }

@@ -376,11 +376,17 @@ function cautious(merged: Merged, past: GoalState, now: GoalState, brought: Brou
 
 function subjectOf(state: GoalState, key: string): unknown {
   if (key === "next" || key === "title" || key === "statement") return state[key];
-  const id = /:([TBQ]-\d{3,})$/.exec(key)?.[1] ?? "";
-  return state.tasks.get(id) ?? state.blockers.get(id) ?? state.questions.get(id) ?? null;
+  const id = /:([TBQA]-\d{3,})$/.exec(key)?.[1] ?? "";
+  return (
+    state.tasks.get(id) ??
+    state.blockers.get(id) ??
+    state.questions.get(id) ??
+    state.assumptions.get(id) ??
+    null
+  );
 }
 
-const ITEM = /^[ \t]*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
+const ITEM = /^[ \t]*[-*+] +(?:\[[ xX]\] *)?([TDBQA]-\d{3,})\b/gm;
 
 function hasItemTwice(page: string): boolean {
   const ids = [...page.matchAll(ITEM)].map(([, id]) => id);

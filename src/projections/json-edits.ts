@@ -6,7 +6,7 @@ import { type Json, sameJson } from "../model/json.ts";
 import type { Change } from "./edit-changes.ts";
 import { change, dropTask, finishTask, removedTasks, reopenTask, unless } from "./edit-changes.ts";
 import { editableColumns } from "./record-rows.ts";
-import { newQuestion } from "./state-page-edits.ts";
+import { newAssumption, newQuestion } from "./state-page-edits.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -17,7 +17,10 @@ const NOT_CONTENT = ["schema_version", "run_id", "revision", "digest", "updated_
 
 export function agentStateChanges(from: Row, to: Row): Change[] {
   const found: Change[] = [];
-  const handled = ["title", "original_goal", "settings", "next_action", "confirmed_facts", "questions"];
+  const handled = [
+    ...["title", "original_goal", "settings", "next_action", "confirmed_facts", "questions"],
+    "assumptions",
+  ];
   for (const name of new Set([...Object.keys(from), ...Object.keys(to)])) {
     if (handled.includes(name) || NOT_CONTENT.includes(name) || same(from[name], to[name])) continue;
     found.push(change(name, to[name], `${name} is computed`, null));
@@ -30,6 +33,7 @@ export function agentStateChanges(from: Row, to: Row): Change[] {
     ...nextChange(from["next_action"] as Row | null, to["next_action"] as Row | null),
     ...factChanges(from["confirmed_facts"] as Row, to["confirmed_facts"] as Row),
     ...questionChanges(from["questions"] as Row[], to["questions"] as Row[]),
+    ...assumptionChanges(from["assumptions"] as Row[], to["assumptions"] as Row[]),
   ];
 }
 
@@ -114,6 +118,38 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
   for (const id of before.keys()) {
     if (!after.has(id))
       found.push(change(`question:${id}`, null, `${id} was removed: answer it instead`, null));
+  }
+  return found;
+}
+
+/** A person settles one by its `status` and `evidence`. */
+function assumptionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
+  const before = new Map(from.map((row) => [row["id"] as string, row]));
+  const found: Change[] = [];
+  for (const row of to) {
+    const id = row["id"] as string | undefined;
+    const text = row["text"] as string;
+    const old = id === undefined ? undefined : before.get(id);
+    if (!old) {
+      found.push(newAssumption(text));
+      continue;
+    }
+    if (!same(old["text"], text))
+      found.push(change(`assumption text:${id}`, text, `${id}: its text is fixed`, null));
+    const { status, evidence } = row as { status?: string; evidence?: string };
+    if (same(old["status"], status)) continue;
+    if ((status !== "confirmed" && status !== "refuted") || evidence === undefined) {
+      found.push(change(`assumption:${id}`, status, `${id}: set status and evidence together`, null));
+      continue;
+    }
+    const act: Change["act"] = (state, by) =>
+      noteActs.settle(state, by, { assumption: id as string, status, evidence });
+    found.push(change(`assumption:${id}`, status, `${id} ${status}`, act));
+  }
+  const after = new Set(to.map((row) => row["id"]));
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`assumption:${id}`, null, `${id} was removed: refute it instead`, null));
   }
   return found;
 }

@@ -2,6 +2,7 @@
 
 import type { Fact, GoalState, Survey, Task } from "../model/goal/index.ts";
 import {
+  ASSUMPTION,
   BUILD_TASK,
   compareTasks,
   displayStatus,
@@ -86,6 +87,7 @@ const factRow = rowMaker(FACT, { sparse: true });
 const fileRow = rowMaker(FILE, { sparse: true });
 const implementationRow = rowMaker(KEY_IMPLEMENTATION);
 const nextRow = rowMaker(NEXT_ACTION);
+const assumptionRow = rowMaker(ASSUMPTION, { sparse: true });
 const questionRow = rowMaker(QUESTION, { sparse: true });
 
 /** Everything but the seal. Independent of the clock: an expired fact is shown with its expiry. */
@@ -114,6 +116,7 @@ export function agentStateRows(state: GoalState, survey: Survey): Record<string,
     decisions_made: currentDecisions(state),
     risks: [...state.blockers.values()].filter(({ status }) => status !== "resolved").map(({ id }) => id),
     questions: [...state.questions.values()].map(questionRow),
+    assumptions: [...state.assumptions.values()].map(assumptionRow),
     key_implementations: state.implementations.map(implementationRow),
     files_examined: run.filesExamined,
     files: [...state.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1)).map(fileRow),

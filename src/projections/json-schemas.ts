@@ -2,6 +2,7 @@
 
 import type { Field, RecordTable, ValueKind } from "../model/goal/index.ts";
 import {
+  ASSUMPTION,
   BLOCKER,
   BUILD_TASK,
   DECISION,
@@ -40,6 +41,7 @@ const time = {
 const taskId = { type: "string", pattern: "^T-\\d{3,}$" };
 const decisionId = { type: "string", pattern: "^D-\\d{3,}$" };
 const blockerId = { type: "string", pattern: "^B-\\d{3,}$" };
+const assumptionId = { type: "string", pattern: "^A-\\d{3,}$" };
 const questionId = { type: "string", pattern: "^Q-\\d{3,}$" };
 const hash = { type: "string", pattern: "^[0-9a-f]{64}$" };
 const path = { type: "string", minLength: 1, maxLength: 1024, not: { pattern: "(^|/)\\.{0,2}(/|$)|\\\\" } };
@@ -65,6 +67,7 @@ const KINDS: Readonly<Record<ValueKind, JsonSchema>> = {
   decisionId,
   blockerId,
   questionId,
+  assumptionId,
   sessionId: { type: "string", minLength: 1, maxLength: 128 },
   session: text,
   eventUid: text,
@@ -148,8 +151,8 @@ const taskBoardBody = {
   ),
   aliases: {
     type: "object",
-    propertyNames: { pattern: "^[TDBQ]-[0-9]{3,}(~[0-9a-z]{1,12})?$" },
-    additionalProperties: { type: "string", pattern: "^[TDBQ]-[0-9]{3,}$" },
+    propertyNames: { pattern: "^[TDBQA]-[0-9]{3,}(~[0-9a-z]{1,12})?$" },
+    additionalProperties: { type: "string", pattern: "^[TDBQA]-[0-9]{3,}$" },
   },
   tasks: list({ $ref: "#/$defs/task" }),
 };
@@ -219,6 +222,7 @@ function agentStateBody(risks: "risks" | "blockers"): Readonly<Record<string, Js
     decisions_made: list(text),
     [risks]: list(blockerId),
     questions: list(rowSchema(QUESTION, { sparse: true })),
+    assumptions: list(rowSchema(ASSUMPTION, { sparse: true })),
     key_implementations: list(rowSchema(KEY_IMPLEMENTATION)),
     files_examined: list(path),
     files: list(rowSchema(FILE, { sparse: true })),
@@ -234,7 +238,7 @@ function agentStateBody(risks: "risks" | "blockers"): Readonly<Record<string, Js
         at: time,
       }),
     ),
-    numbers_given: record({ T: whole, D: whole, B: whole, Q: whole }),
+    numbers_given: record({ T: whole, D: whole, B: whole, Q: whole, A: whole }),
   };
 }
 

@@ -1,4 +1,4 @@
-/** Hand edits of STATE.md: title, statement, next action, tasks, decisions, blockers, questions. */
+/** Hand edits of STATE.md: title, statement, next action, tasks and the records with an id. */
 
 import { type Goal, noteActs, planningActs, sessionActs } from "../goal/index.ts";
 import { DECISION_TYPES, type DecisionType, taskOf } from "../model/goal/index.ts";
@@ -33,6 +33,11 @@ export function pageChanges(from: StatePage, to: StatePage, since: number): Chan
       edited: answerQuestion,
       removed: (id) => change(`question:${id}`, null, `${id} was removed: answer it with "=> …"`, null),
     }),
+    ...listChanges(from.assumptions, to.assumptions, {
+      added: newAssumption,
+      edited: settleAssumption,
+      removed: (id) => change(`assumption:${id}`, null, `${id} was removed: ${SETTLING}`, null),
+    }),
     ...computedChanges(from.others, to.others),
   ];
 }
@@ -41,7 +46,7 @@ export function pageChanges(from: StatePage, to: StatePage, since: number): Chan
 export function shownChanges(from: StatePage, now: StatePage): Change[] {
   // The computed line changes with everything else.
   return pageChanges({ ...from, ready: "" }, { ...now, ready: "" }, 0).filter(
-    ({ key }) => !/^(?:drop|blocker|decision|question):/.test(key),
+    ({ key }) => !/^(?:drop|blocker|decision|question|assumption):/.test(key),
   );
 }
 
@@ -271,6 +276,27 @@ function answerQuestion(id: string, before: string, after: string): Change {
   );
 }
 
+export function newAssumption(text: string): Change {
+  const act = unless(
+    (state) => [...state.assumptions.values()].some((assumption) => assumption.text === text),
+    (state, by) => noteActs.assume(state, by, text),
+  );
+  return change(`new assumption:${text}`, true, `new assumption: ${text}`, act);
+}
+
+const SETTLING = 'write "=> confirmed: …" or "=> refuted: …" at the end of its line';
+
+function settleAssumption(id: string, before: string, after: string): Change {
+  const added = after.startsWith(before) ? after.slice(before.length) : "";
+  const [, word, evidence] = /^ *=> *(confirmed|refuted): *(.+)$/.exec(added) ?? [];
+  if (word === undefined || evidence === undefined)
+    return change(`assumption:${id}`, after, `${id}: ${SETTLING}`, null);
+  const status = word as "confirmed" | "refuted";
+  return change(`assumption:${id}`, status, `${id} ${status}: ${evidence}`, (state, by) =>
+    noteActs.settle(state, by, { assumption: id, status, evidence }),
+  );
+}
+
 function computedChanges(from: ReadonlyMap<string, string>, to: ReadonlyMap<string, string>): Change[] {
   const names = new Set([...from.keys(), ...to.keys()]);
   return [...names]
@@ -304,6 +330,7 @@ const FORMS = [
   /^- D-\d{3,} \(\d{4}-\d\d-\d\d, [a-z_-]+\) (.*?)(?: \(because: (.*)\))?$/,
   /^- B-\d{3,} \[[a-z]+\] (.*?)(?: \(affects: [^)]*\))?(?: \(workaround: (.*)\))?$/,
   /^- Q-\d{3,} (.*)$/,
+  /^- A-\d{3,} (.*?)(?: \(refuted: (.*)\))?$/,
   /^- (.*?)(?: \(T-\d{3,}\))?$/,
   /^Ready: T-\d{3,}: (.*)$/,
   /^T-\d{3,}: (.*)$/,

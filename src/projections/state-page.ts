@@ -36,6 +36,7 @@ const LIMITS = {
   decisions: 12,
   blockers: 10,
   questions: 8,
+  assumptions: 8,
   sessions: 5,
   implementations: 6,
   files: 6,
@@ -63,6 +64,7 @@ interface StateSummary {
   readonly decisions: Shown;
   readonly blockers: Shown;
   readonly questions: Shown;
+  readonly assumptions: Shown;
   readonly sessions: Shown;
   readonly implementations: Shown;
   readonly files: Shown;
@@ -101,6 +103,14 @@ export function summaryOf(state: GoalState, survey: Survey): StateSummary {
       [...state.questions.values()].filter(({ answer }) => answer === null),
       LIMITS.questions,
       ({ id, text }) => named(id, text),
+    ),
+    assumptions: last(
+      [...state.assumptions.values()].filter(({ status }) => status !== "confirmed"),
+      LIMITS.assumptions,
+      ({ id, text, status, evidence }) => {
+        const why = oneLine(evidence ?? "", REASON_CHARACTERS);
+        return `${named(id, text)}${status === "refuted" ? ` (refuted: ${why})` : ""}`;
+      },
     ),
     sessions: last([...state.history.values()], LIMITS.sessions, (entry) => {
       const work = entry.workingOn === null ? "" : `, working on ${entry.workingOn}`;
@@ -223,6 +233,7 @@ export function renderStatePage(summary: StateSummary, seq: number): SealedText 
     section("Decisions", listed(summary.decisions, "decisions/")),
     section("Blockers", listed(summary.blockers, "blockers/")),
     section("Open Questions", listed(summary.questions, "agent_state.json")),
+    section("Assumptions", listed(summary.assumptions, "agent_state.json")),
     section("Sessions", listed(summary.sessions, "sessions/")),
     section("Key Implementations", listed(summary.implementations, "agent_state.json")),
     section("Files Modified This Session", listed(summary.files, "agent_state.json")),
@@ -277,6 +288,7 @@ export interface StatePage {
   readonly decisions: readonly PageItem[];
   readonly blockers: readonly PageItem[];
   readonly questions: readonly PageItem[];
+  readonly assumptions: readonly PageItem[];
   /** Everything else, by section: computed, so an edit of it cannot be applied. */
   readonly others: ReadonlyMap<string, string>;
 }
@@ -310,7 +322,7 @@ export function splitPage(text: string): Page | null {
   return { frontmatter, top: top.trim(), sections };
 }
 
-const EDITABLE = ["Next Action", "Tasks", "Decisions", "Blockers", "Open Questions"];
+const EDITABLE = ["Next Action", "Tasks", "Decisions", "Blockers", "Open Questions", "Assumptions"];
 const MORE = /^… \d+ more in /;
 
 export function readStatePage(page: Page): StatePage {
@@ -347,6 +359,7 @@ export function readStatePage(page: Page): StatePage {
     decisions: items("Decisions").map((item) => withId(/^(D-\d{3,})(?: +(.*))?$/, item)),
     blockers: items("Blockers").map((item) => withId(/^(B-\d{3,})(?: +(.*))?$/, item)),
     questions: items("Open Questions").map((item) => withId(/^(Q-\d{3,})(?: +(.*))?$/, item)),
+    assumptions: items("Assumptions").map((item) => withId(/^(A-\d{3,})(?: +(.*))?$/, item)),
     others: new Map(
       [...computed, ...lists, ["frontmatter", frontmatter] as const, ["top", top.join("\n")] as const].filter(
         ([, content]) => content !== "",

@@ -109,6 +109,13 @@ const STEPS = {
   ask: (goal: Goal, { text }: Step) => goal.ask({ text }),
   answer: (goal: Goal, { a, text }: Step) =>
     goal.answer({ question: pick(goal.state.questions.keys(), a) ?? "Q-001", answer: text }),
+  assume: (goal: Goal, { text }: Step) => goal.assume({ text }),
+  settle: (goal: Goal, { a, b, text }: Step) =>
+    goal.settle({
+      assumption: pick(goal.state.assumptions.keys(), a) ?? "A-001",
+      status: b % 2 === 0 ? "confirmed" : "refuted",
+      evidence: text,
+    }),
   next: (goal: Goal, { a, b, text }: Step) => goal.setNext({ next: b % 2 === 0 ? task(goal, a) : text }),
   error: (goal: Goal, { text }: Step) => goal.recordError({ message: text }),
   start: (goal: Goal, { a, text }: Step) =>

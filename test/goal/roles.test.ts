@@ -43,6 +43,8 @@ const EXPECTED: Readonly<Record<GoalOperation, string>> = {
   recordFiles: "waovh-",
   implementation: "waovh-",
   ask: "waovh-",
+  assume: "waovh-",
+  settle: "waovh-",
   answer: "-ao-h-",
   setNext: "waovhs",
   recordError: "waovhs",
@@ -99,6 +101,11 @@ const CALLS: Readonly<Record<Exclude<GoalOperation, "create">, (goal: Goal, by: 
     recordFiles: (goal, who) => goal.recordFiles({ files: [{ path: "a", act: "deleted" }], by: who }),
     implementation: (goal, who) => goal.implementation({ text: "t", by: who }),
     ask: (goal, who) => goal.ask({ text: "t", by: who }),
+    assume: (goal, who) => goal.assume({ text: "t", by: who }),
+    settle: (goal, who) => {
+      const status = goal.state.assumptions.get("A-001")?.status === "confirmed" ? "refuted" : "confirmed";
+      return goal.settle({ assumption: "A-001", status, evidence: "e", by: who });
+    },
     answer: (goal, who) => goal.answer({ question: "Q-001", answer: "a", by: who }),
     setNext: (goal, who) => goal.setNext({ next: "n", by: who }),
     recordError: (goal, who) => goal.recordError({ message: "m", by: who }),
@@ -137,6 +144,7 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
     await goal.block({ description: "own", affects: [], by: by("worker", "me") });
     await goal.fact({ key: "known", value: 1, source: "s" });
     await goal.ask({ text: "q" });
+    await goal.assume({ text: "a" });
     await goal.startSession({ session: "s-1" });
   });
   afterEach(() => bench.dispose());

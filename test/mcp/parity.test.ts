@@ -127,6 +127,8 @@ const ACTS: Readonly<Record<string, Readonly<Record<string, string | { readonly 
     implementation: "built",
     ask: "ask",
     answer: "answer",
+    assume: "assume",
+    settle: "confirm",
     setNext: "goal next",
     recordError: "error",
     startSession: "resume",

@@ -173,6 +173,12 @@ describe("tools, resources and prompts", () => {
     expect(await say(client, "answer", { goal, question: "1", answer: "euro" })).toMatchObject({
       answer: "euro",
     });
+    const assumed = await say(bob.client, "assume", { goal, text: "amounts are in cents" });
+    expect(assumed).toMatchObject({ id: "A-001", status: "open", madeBy: "bob" });
+    await say(bob.client, "assumption_confirm", { goal, assumption: "1", evidence: "the docs" });
+    const settled = { goal, assumption: "A-001", evidence: "12.5 came back" };
+    expect(await say(client, "assumption_refute", settled)).toMatchObject({ status: "refuted" });
+    expect(await say(client, "assumptions", { goal, all: true })).toMatchObject({ assumptions: [{}] });
     await say(bob.client, "error", { goal, message: "the disk was full" });
     await say(bob.client, "note", { goal, notes: "going well", issues: ["two tables instead of one"] });
     await say(bob.client, "handoff", { goal, reason: "context full", next: "2" });

@@ -138,6 +138,15 @@ export async function restored(files: readonly RenderedFile[]): Promise<Row> {
       at: ms(row["at"]),
       answeredAt: ms(row["answered_at"]),
     })),
+    assumptions: (state["assumptions"] as Row[]).map((row) => ({
+      id: row["id"],
+      text: row["text"],
+      status: row["status"],
+      evidence: or(row["evidence"], null),
+      by: row["by"],
+      at: ms(row["at"]),
+      settledAt: ms(row["settled_at"]),
+    })),
     implementations: (state["key_implementations"] as Row[]).map((row) => ({ ...row, at: ms(row["at"]) })),
     next: next && { ...next, at: ms(next["at"]) },
     counters: {

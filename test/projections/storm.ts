@@ -155,7 +155,7 @@ export class Clone {
   }
 
   made(): string[] {
-    return [...this.goal.state.names].filter(([name]) => /^[TDBQ]-/.test(name)).map(([, uid]) => uid);
+    return [...this.goal.state.names].filter(([name]) => /^[TDBQA]-/.test(name)).map(([, uid]) => uid);
   }
 
   async close(): Promise<void> {

@@ -25,7 +25,7 @@ export function formatId(prefix: Series, number: number): string {
 }
 
 /** One spelling per number, at most six digits. Every id that another copy brings matches it. */
-export const ITEM_ID = /^[TDBQ]-(?:\d{3}|[1-9]\d{3,5})$/;
+export const ITEM_ID = /^[TDBQA]-(?:\d{3}|[1-9]\d{3,5})$/;
 const MAX_NUMBER = 999_999;
 
 /**
@@ -123,6 +123,7 @@ const SERIES = {
   "decision.made": "D",
   "blocker.reported": "B",
   "question.asked": "Q",
+  "assumption.made": "A",
 } as const;
 
 export type Series = (typeof SERIES)[keyof typeof SERIES];
@@ -143,11 +144,11 @@ export function madeName(type: string, data: Data): string | null {
 
 /** Fields that hold names, wherever they occur in the data of an event. No other text is a name. */
 const NAME_FIELDS: ReadonlySet<string> = new Set([
-  ...["task", "tasks", "followUps", "completed", "supersedes", "blocker", "question"],
+  ...["task", "tasks", "followUps", "completed", "supersedes", "blocker", "question", "assumption"],
   ...namesOfItems(contentOf(TASK_PLAN), contentOf(REVIEW_TASK)),
 ]);
 
-/** The data with other names of items. `rename` gets `T-001`, `D-001`, `B-001`, `Q-001`, `P1` and `P1.1`. */
+/** The data with other names of items. `rename` gets `T-001`, `D-001` and the like, `P1` and `P1.1`. */
 export function mapNames(data: Data, rename: (name: string) => string): Record<string, unknown> {
   const renamed: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(data)) renamed[field] = mapField(data, field, value, rename);

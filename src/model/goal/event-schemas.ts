@@ -40,8 +40,9 @@ const taskId = itemId("T");
 const decisionId = itemId("D");
 const blockerId = itemId("B");
 const questionId = itemId("Q");
+const assumptionId = itemId("A");
 const anyItemId = z.string().regex(ITEM_ID, "must look like T-001");
-const itemName = z.string().regex(/^(?:[TDBQ]-\d{3,6}|P\d{1,9}(?:\.\d{1,9})?)$/, "must name an item");
+const itemName = z.string().regex(/^(?:[TDBQA]-\d{3,6}|P\d{1,9}(?:\.\d{1,9})?)$/, "must name an item");
 const goalId = z.string().refine(isId, "must be the id of a goal");
 const sessionName = z.string().min(1).max(128);
 const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
@@ -88,6 +89,7 @@ const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   decisionId,
   blockerId,
   questionId,
+  assumptionId,
   sessionId: sessionName,
   session: sessionName,
   eventUid,
@@ -243,6 +245,12 @@ export const eventSchemas = {
   "implementation.noted": stamped(() => ({ text, files: z.array(relativePath) })),
   "question.asked": stamped(() => ({ id: questionId, text })),
   "question.answered": stamped(() => ({ question: questionId, answer: text })),
+  "assumption.made": stamped(() => ({ id: assumptionId, text })),
+  "assumption.settled": stamped(() => ({
+    assumption: assumptionId,
+    status: z.enum(["confirmed", "refuted"]),
+    evidence: text,
+  })),
   "next.set": stamped(() => ({ text: optionalText, task: taskId.nullable() })),
   "error.recorded": stamped(() => ({ message: text, task: taskId.nullable() })),
   /**

@@ -23,6 +23,7 @@ import {
 import type { EventData, GoalEventType } from "./event-schemas.ts";
 import type { CheckpointKind, GoalCheckpoint, GoalState } from "./goal-state.ts";
 import {
+  assumptionOf,
   blockerOf,
   decisionOf,
   decodeGoal,
@@ -250,6 +251,14 @@ const EFFECTS: { readonly [Type in GoalEventType]: Effect<EventData<Type>> } = {
   "question.answered": (state, data, { at }) => {
     const question = questionOf(state, data.question);
     state.questions.set(question.id, { ...question, answer: data.answer, answeredAt: at });
+  },
+  "assumption.made": (state, { id, text, by }, { at }) => {
+    useNumber(state, "A", id);
+    state.assumptions.set(id, { id, text, status: "open", evidence: null, by, at, settledAt: null });
+  },
+  "assumption.settled": (state, { assumption, status, evidence }, { at }) => {
+    const old = assumptionOf(state, assumption);
+    state.assumptions.set(old.id, { ...old, status, evidence, settledAt: at });
   },
   "next.set": (state, { text, task, by }, { at }) => {
     state.next = text === null && task === null ? null : { text, task, by, at };

@@ -13,6 +13,7 @@ import { exactAge } from "../time.ts";
 import { CLOCK_START, type Clock, EventIds } from "./entries.ts";
 import type { Merge } from "./merge-notes.ts";
 import {
+  type Assumption,
   type Blocker,
   type Counters,
   type DecisionRecord,
@@ -71,12 +72,19 @@ export interface GoalState {
   files: Map<string, FileRecord>;
   history: Map<string, HistoryEntry>;
   questions: Map<string, Question>;
+  assumptions: Map<string, Assumption>;
   implementations: KeyImplementation[];
   next: NextAction | null;
   counters: Counters;
   checkpoint: GoalCheckpoint | null;
   /** The highest number given so far for each kind of id; numbers are not reused. */
-  given: { readonly T: number; readonly D: number; readonly B: number; readonly Q: number };
+  given: {
+    readonly T: number;
+    readonly D: number;
+    readonly B: number;
+    readonly Q: number;
+    readonly A: number;
+  };
   /** How many events the goal has, merged ones included: equal in all copies that have the same events. */
   revision: number;
   clock: Clock;
@@ -118,11 +126,12 @@ export function emptyGoal(): GoalState {
     files: new Map(),
     history: new Map(),
     questions: new Map(),
+    assumptions: new Map(),
     implementations: [],
     next: null,
     counters: NO_COUNTERS,
     checkpoint: null,
-    given: { T: 0, D: 0, B: 0, Q: 0 },
+    given: { T: 0, D: 0, B: 0, Q: 0, A: 0 },
     revision: 0,
     clock: CLOCK_START,
     names: new Map(),
@@ -145,6 +154,7 @@ const RECORD_KEYS = {
   files: "path",
   history: "id",
   questions: "id",
+  assumptions: "id",
   edits: "file",
 } as const satisfies Partial<Record<keyof GoalState, string>>;
 const RECORD_MAPS = Object.keys(RECORD_KEYS) as (keyof typeof RECORD_KEYS)[];
@@ -228,6 +238,9 @@ export const blockerOf: Lookup<Blocker> = (state, id) =>
 
 export const questionOf: Lookup<Question> = (state, id) =>
   named(state, state.questions, id) ?? absent(state, "question", id, "List the open questions for its id.");
+
+export const assumptionOf: Lookup<Assumption> = (state, id) =>
+  named(state, state.assumptions, id) ?? absent(state, "assumption", id, "List the assumptions for its id.");
 
 export const historyOf: Lookup<HistoryEntry> = (state, id) =>
   state.history.get(id) ?? absent(state, "session", id, "Record its start first.");

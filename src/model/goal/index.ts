@@ -20,6 +20,7 @@ export { checkpointOf, goalFold } from "./goal-fold.ts";
 export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
 export type { GoalCheckpoint, GoalState } from "./goal-state.ts";
 export {
+  assumptionOf,
   blockerOf,
   branchGoal,
   DEFAULT_MAX_ATTEMPTS,
@@ -41,6 +42,7 @@ export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
 export type { NotApplied, Renumbered } from "./merge-notes.ts";
 export { MERGE_NEWS_MS, mergeNotes, mergeNoteText, notesNaming, recentMergeNotes } from "./merge-notes.ts";
 export {
+  ASSUMPTION,
   BLOCKER,
   BLOCKER_STATUSES,
   DECISION,
@@ -54,6 +56,7 @@ export {
 } from "./note-records.ts";
 export {
   type Affects,
+  type Assumption,
   BLOCKER_TRANSITIONS,
   type Blocker,
   confirmedFacts,

@@ -200,7 +200,7 @@ class IdAssignment {
       else if (type === RENUMBERED && waiting.get(item) === String(data["name"])[0])
         if (take(item, String(data["name"]))) waiting.delete(item);
     }
-    const highest = { T: 0, D: 0, B: 0, Q: 0 };
+    const highest = { T: 0, D: 0, B: 0, Q: 0, A: 0 };
     for (const name of taken) {
       const series = name.slice(0, 1) as Series;
       highest[series] = Math.max(highest[series], idNumber(name));
@@ -247,7 +247,10 @@ class IdAssignment {
   }
 
   private itemOf({ refs, data }: Entry): string | null {
-    const name = String(data["task"] ?? data["blocker"] ?? data["question"] ?? data["supersedes"] ?? "");
+    const names = ["task", "blocker", "question", "assumption", "supersedes"];
+    const name = String(
+      names.map((each) => data[each]).find((each) => each !== undefined && each !== null) ?? "",
+    );
     return this.names.get(refs[name] ?? "") ?? null;
   }
 

@@ -1,4 +1,4 @@
-/** The fields of decisions, blockers, facts, files, questions and sessions. See `record-table.ts`. */
+/** The fields of decisions, blockers, facts, questions, assumptions and the like: see `record-table.ts`. */
 
 import { EVENTS, type RecordTable } from "./record-table.ts";
 
@@ -87,6 +87,17 @@ export const QUESTION = {
   by: { type: "actor", optional: true },
   at: { type: "time", optional: true },
   answeredAt: { type: "time", nullable: true },
+} as const satisfies RecordTable;
+
+/** Something that the work relies on and that is not yet known to be true. */
+export const ASSUMPTION = {
+  id: { type: "assumptionId", optional: true },
+  text: { type: "text" },
+  status: { type: ["open", "confirmed", "refuted"], optional: true },
+  evidence: { type: "text", nullable: true },
+  by: { type: "actor", optional: true },
+  at: { type: "time", optional: true },
+  settledAt: { type: "time", nullable: true },
 } as const satisfies RecordTable;
 
 export const NEXT_ACTION = {

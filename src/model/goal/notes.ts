@@ -12,6 +12,7 @@
 import { HoldfastError } from "../errors.ts";
 import type {
   AFFECTS,
+  ASSUMPTION,
   BLOCKER,
   BLOCKER_STATUSES,
   DECISION,
@@ -92,6 +93,7 @@ export interface FileRecord extends RecordOf<typeof FILE> {}
 export interface HistoryEntry extends RecordOf<typeof HISTORY_ENTRY> {}
 export interface KeyImplementation extends RecordOf<typeof KEY_IMPLEMENTATION> {}
 export interface NextAction extends RecordOf<typeof NEXT_ACTION> {}
+export interface Assumption extends RecordOf<typeof ASSUMPTION> {}
 export interface Question extends RecordOf<typeof QUESTION> {}
 
 export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {

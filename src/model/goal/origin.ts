@@ -59,7 +59,14 @@ export interface WaitingAct {
 /** Acts that end, lift or overrule something. Others add to the goal, or are about their author's work. */
 const BY_A_PERSON: ReadonlySet<string> = new Set([
   ...["goal.described", "task.accepted", "task.rejected", "task.edited", "task.dropped", "task.reopened"],
-  ...["task.retried", "blocker.bypassed", "blocker.resolved", "question.answered", RETRACTED],
+  ...[
+    "task.retried",
+    "blocker.bypassed",
+    "blocker.resolved",
+    "question.answered",
+    "assumption.settled",
+    RETRACTED,
+  ],
 ]);
 
 /**
@@ -84,7 +91,7 @@ const TEXT_CHARACTERS = 120;
 export function textOfAct({ type, data }: Pick<Entry, "type" | "data">): string | null {
   if (type === "goal.described" || type === "task.edited")
     return firstLine(JSON.stringify(data["change"]), TEXT_CHARACTERS);
-  const names = ["resolution", "workaround", "answer", "decision", "statement", "why"];
+  const names = ["resolution", "workaround", "answer", "evidence", "decision", "statement", "why"];
   const text = names.map((name) => data[name]).find((value) => typeof value === "string");
   return text === undefined ? null : firstLine(text as string, TEXT_CHARACTERS);
 }

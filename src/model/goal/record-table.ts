@@ -42,6 +42,7 @@ export interface Values {
   decisionId: string;
   blockerId: string;
   questionId: string;
+  assumptionId: string;
   sessionId: string; // The name of a session of the history.
   session: string; // A reference to one.
   eventUid: string; // The id by which every copy of the goal knows an event.

@@ -59,6 +59,8 @@ export const MAY = {
   implementation: AGENTS,
   ask: AGENTS,
   answer: PLANNERS,
+  assume: AGENTS,
+  settle: AGENTS,
   setNext: EVERYONE,
   recordError: EVERYONE,
   startSession: EVERYONE,
@@ -78,6 +80,8 @@ const IN_WORDS: Partial<Record<GoalOperation, string>> = {
   fact: "record a fact",
   implementation: "record an implementation",
   recordFiles: "record files",
+  assume: "record an assumption",
+  settle: "confirm or refute an assumption",
   retract: "retract an event",
   confirm: "confirm an act that a pull brought",
 };
@@ -128,6 +132,8 @@ const OPERATION_OF: Readonly<Record<string, GoalOperation>> = {
   "implementation.noted": "implementation",
   "question.asked": "ask",
   "question.answered": "answer",
+  "assumption.made": "assume",
+  "assumption.settled": "settle",
   "next.set": "setNext",
 };
 
