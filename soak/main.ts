@@ -5,7 +5,7 @@
  *
  *     npm run soak -- [--events 1000000] [--per-session 100] [--rounds 60] [--url postgres://…] [--json]
  *
- * `docs/scale.md` explains the figures.
+ * `docs/why/scale.md` explains the figures.
  */
 
 import { parseArgs } from "node:util";

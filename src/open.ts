@@ -43,7 +43,7 @@ export interface OpenOptions {
   readonly leaseMs?: number;
   /**
    * Encrypts the whole store. Example: `encryption: aesGcm({ keys: { a: process.env.HOLDFAST_KEY } })`. Docs:
-   * `docs/security.md`.
+   * `docs/guides/security.md`.
    */
   readonly encryption?: Encryption;
   /**

@@ -71,7 +71,7 @@ const BAD_WORDS =
   /\b(whoever|nobody|somebody|taken in|takes in|take in|is told|are told|is heard|goes on with|as good as)\b/i;
 
 /** Documents whose paths must exist. */
-const MAPS = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/invariants.md"];
+const MAPS = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/why/invariants.md"];
 
 const CODE = /^(src|ui|test|bench|demo|torture|examples|scripts)\/.*\.(ts|tsx|mjs|js|sql)$/;
 const KEBAB_CASE = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*$/;
@@ -406,7 +406,7 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
   },
   "the maps of the project are true": {
     rule: mapsAreTrue,
-    planted: [{ "ARCHITECTURE.md": "read `src/gone.ts`" }, { "docs/invariants.md": "`test/gone/`" }],
+    planted: [{ "ARCHITECTURE.md": "read `src/gone.ts`" }, { "docs/why/invariants.md": "`test/gone/`" }],
   },
   "no file holds the marks of a merge conflict": {
     rule: nothingIsHalfMerged,

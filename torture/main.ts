@@ -8,7 +8,7 @@
  *     --store files      a folder of files instead of a SQLite file
  *     --images 6000      how many images the power cut opens
  *     --jobs 3           cases at once
- *     --write            puts the tables into docs/torture.md
+ *     --write            puts the tables into docs/why/torture.md
  */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -152,7 +152,7 @@ const seconds = (begun: number): string => `${((performance.now() - begun) / 1_0
 
 /** Everything below the mark is from the last run. */
 function writeDocs(text: string): void {
-  const file = "docs/torture.md";
+  const file = "docs/why/torture.md";
   const mark = "<!-- the last full run -->";
   const [before] = readFileSync(file, "utf8").split(mark);
   writeFileSync(file, `${before}${mark}\n\n${text}\n`);

@@ -1,4 +1,4 @@
-/** The result of a run of the torture, as tables for the terminal and for docs/torture.md. */
+/** The result of a run of the torture, as tables for the terminal and for docs/why/torture.md. */
 
 import { FAMILIES, type Family, type Job, type Outcome } from "./families.ts";
 import type { PowerCutResult } from "./power-cut/power-cut.ts";

@@ -18,7 +18,7 @@ const SECTIONS: readonly (readonly [heading: string, folder: string, first: read
   ["Reference", "reference", ["commands", "cli", "errors", "configuration", "sql", "mcp-tools", "events"]],
   ["API", "reference/api", ["holdfast"]],
   ["Why", "why", ["comparison", "benchmarks", "invariants", "torture"]],
-  ["Decisions", "why/decisions", []],
+  ["Decisions", "decisions", []],
 ];
 
 function titleOf(file: string): string {
@@ -36,7 +36,7 @@ function section([text, folder, first]: (typeof SECTIONS)[number]) {
   const items = names
     .sort((one, other) => rank(one) - rank(other) || one.localeCompare(other))
     .map((name) => ({ text: titleOf(join(inside, `${name}.md`)), link: `/${folder}/${name}` }));
-  return { text, items, collapsed: folder.includes("/") };
+  return { text, items, collapsed: folder.includes("/") || folder === "decisions" };
 }
 
 export default defineConfig({
@@ -49,7 +49,7 @@ export default defineConfig({
   lastUpdated: false,
   themeConfig: {
     search: { provider: "local" },
-    nav: SECTIONS.filter(([, folder]) => !folder.includes("/")).map((each) => {
+    nav: SECTIONS.filter(([, folder]) => !folder.includes("/") && folder !== "decisions").map((each) => {
       const { text, items } = section(each);
       return { text, link: items[0]?.link ?? "/" };
     }),

@@ -3,7 +3,7 @@
  * the processes above this one. A person's answer must not come from there.
  *
  * This proves nothing: an agent can clear its variables and start a process that outlives its parent. It
- * stops the agent that answers because it can. `docs/security.md` says what is proven.
+ * stops the agent that answers because it can. `docs/guides/security.md` says what is proven.
  */
 
 import { readFileSync } from "node:fs";

@@ -9,7 +9,7 @@ import type { Store } from "../store.ts";
 import { EncryptedStore, ringBeside } from "./encrypted-store.ts";
 import { KeyRing, type MasterKeys } from "./key-ring.ts";
 
-/** Encrypts everything on its way to a store. `aesGcm()` makes one; see `docs/security.md`. */
+/** Encrypts everything on its way to a store. `aesGcm()` makes one; see `docs/guides/security.md`. */
 export interface Encryption {
   /** The store as the rest of Holdfast must see it. */
   protect(store: Store): Store;

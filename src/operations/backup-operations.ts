@@ -139,7 +139,7 @@ function noBackup(address: string): HoldfastError {
 
 function notEncrypted(address: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `${address}: no encryption is configured`, {
-    hint: "Set `encryption: aesGcm({ keys, current })` in holdfast.config.ts or .mjs (docs/security.md).",
+    hint: "Set `encryption: aesGcm({ keys, current })` in holdfast.config.ts (docs/guides/security.md).",
     data: { address },
   });
 }

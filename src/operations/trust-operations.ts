@@ -23,7 +23,7 @@ export const trustOperations = [
       const { configFile: file, home, root } = place;
       if (file === null) {
         throw new HoldfastError("INPUT_INVALID", `${root}: no configuration file`, {
-          hint: "Create holdfast.config.ts, .mjs, .js or .json there. Examples: docs/configuration.md",
+          hint: "Create holdfast.config.ts, .mjs, .js or .json there: docs/reference/configuration.md",
         });
       }
       (remove ? distrust : trust)({ file, home });

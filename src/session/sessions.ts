@@ -373,7 +373,7 @@ export class Sessions {
    * Removes sessions for privacy, with their forks, what integrations store, and the artifacts that only they
    * refer to; overwrites the bytes. By id it throws if that is not possible. By metadata it erases all it can
    * and names the rest. Nothing of the id is left, either, unless another session mentions it
-   * (docs/privacy.md).
+   * (docs/guides/privacy.md).
    *
    * @example
    * await holdfast.sessions.erase("order-17");

@@ -1,4 +1,4 @@
-/** The agents that can be wired; `docs/coding-agents.md` compares their shapes, units and limits. */
+/** The agents that can be wired; `docs/start/coding-agents.md` compares their shapes, units and limits. */
 
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";

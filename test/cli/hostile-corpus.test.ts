@@ -1,6 +1,6 @@
 // Hooks and the commonest commands as processes, in a clone full of hostile files: each of them ends.
 //
-// HOSTILE_FIGURES=1 prints the processor time of each, for the table in docs/security.md.
+// HOSTILE_FIGURES=1 prints the processor time of each, for the table in docs/guides/security.md.
 
 import { execFileSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -19,8 +19,11 @@ const NOT_COMPILED = [
 /** Older pages whose fragments do not declare what they use. */
 const FRAGMENTS = [
   "README.md",
-  ..."ai-sdk anthropic configuration langgraph openai openai-agents postgres privacy repo-memory".split(" "),
-  ..."guides/add-a-store guides/add-an-integration".split(" "),
+  ..."ai-sdk anthropic langgraph openai openai-agents claude-agent-sdk"
+    .split(" ")
+    .map((name) => `start/${name}`),
+  ..."add-a-store add-an-integration postgres privacy".split(" ").map((name) => `guides/${name}`),
+  ..."reference/configuration learn/repo-memory".split(" "),
 ];
 
 const folder = mkdtempSync(join(root, "node_modules", ".docs-blocks-"));

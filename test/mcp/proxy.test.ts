@@ -262,8 +262,8 @@ test.each([
   await expect(readProxyConfig(project.write("bad.yaml", text))).rejects.toThrow(rule);
 });
 
-test("the configuration in docs/mcp-proxy.md is valid and means what the page says", async () => {
-  const page = readFileSync(new URL("../../docs/mcp-proxy.md", import.meta.url), "utf8");
+test("the configuration in docs/guides/mcp-proxy.md is valid and means what the page says", async () => {
+  const page = readFileSync(new URL("../../docs/guides/mcp-proxy.md", import.meta.url), "utf8");
   const shown = /```yaml\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
   const config = await readProxyConfig(project.write("shown.yaml", shown));
   expect(config.ruleFor("read_text_file").effect).toBe("read");

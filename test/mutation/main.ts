@@ -7,7 +7,7 @@
  * 2. One run of the tests records which test reaches which mutant.
  * 3. For each mutant of the sample, the fastest tests that reach it run; then, if it survives, all of them.
  *
- * A test that fails kills the mutant, and so does one that does not end. `docs/mutation.md` has the results.
+ * A test that fails kills the mutant, and so does one that does not end. `docs/why/mutation.md` has the results.
  */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";

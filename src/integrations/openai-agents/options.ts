@@ -9,7 +9,7 @@ export interface DurableOptions {
   readonly prices?: PriceTable;
   /**
    * Decides about a recorded turn whose input is another one now, for example after a deploy: `refuse` (the
-   * default), `adopt` or `branch`. See docs/ai-sdk.md.
+   * default), `adopt` or `branch`. See docs/start/ai-sdk.md.
    * @example durable(session, { onDiverge: "adopt" })
    */
   readonly onDiverge?: OnDiverge;

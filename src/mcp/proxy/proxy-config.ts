@@ -183,7 +183,9 @@ function checkRule(file: string, parsed: ProxyConfig, name: string, rule: ToolRu
 function refusal(file: string, path: string, what: string, hint?: string): HoldfastError {
   const place = path === "" || path === "(root)" ? "" : `${path}: `;
   return new HoldfastError("INPUT_INVALID", `${file}: ${place}${what}`, {
-    hint: hint ?? "Nothing was started. Correct that line; docs/mcp-proxy.md has an example of each field.",
+    hint:
+      hint ??
+      "Nothing was started. Correct that line; docs/guides/mcp-proxy.md has an example of each field.",
     data: { file, path },
   });
 }
