@@ -67,7 +67,7 @@ test("numbers of an answer are exact, live and from the record", async () => {
   for (const id of [21, 22]) {
     proxy.write(request(String(id), "rest", "{}"));
     const raw = await proxy.line((heard) => heard.id === id);
-    expect(raw).toContain('"structuredContent":{"id":9007199254740993,"far":[1e400,0.5]}');
+    expect(raw).toContain('"structuredContent":{"id":9007199254740993,"far":[1e400,0.5]');
     expect(raw).not.toContain("holdfast/numbers");
     expect(raw.includes("Not run again")).toBe(id === 22);
   }

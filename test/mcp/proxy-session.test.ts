@@ -1,9 +1,10 @@
-// A proxy's session continues with its client: a supervisor starts no worker for it, and an error names the
-// holder.
+// A proxy's session continues with its client: a supervisor starts no worker for it, and a call
+// that waits in vain names the holder.
 
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { PassThrough } from "node:stream";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { runProxy } from "../../src/mcp/index.ts";
 import { open } from "../../src/open.ts";
 import { Sweeper, superviseOnce, Workers } from "../../src/supervisor/index.ts";
@@ -48,20 +49,40 @@ test("a killed proxy gets no worker, and the next proxy of its client resumes", 
   await next.close();
 });
 
-test("a proxy whose session another program holds says so", async () => {
+test("a proxy whose session another program holds lists its tools, and its calls wait", async () => {
   const store = join(project.folder, "held.db");
   const holdfast = await open(store);
   const session = await holdfast.session("s", { label: "agent-7" });
   const input = new PassThrough();
   const output = new PassThrough();
-  input.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: {} })}\n`);
-  const options = { command: programs.counting, store, session: "s", by: "ann", heldMs: 0 };
-  await expect(runProxy({ ...options, input, output, log: () => undefined })).rejects.toMatchObject({
-    code: "SESSION_HELD",
-    message: expect.stringContaining("held by agent-7"),
-    hint: expect.stringMatching(/^The holder is not a proxy.* --session <id>$/),
-  });
-  expect(String(output.read())).toContain("The holder is not a proxy");
+  const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+  const ask = async (id: number, method: string, params: object): Promise<string> => {
+    input.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+    for (;;) {
+      const { value } = await lines.next();
+      if (JSON.parse(value).id === id) return value;
+    }
+  };
+  const command = ["env", `EFFECTS_LOG=${project.effectsLog}`, ...programs.counting];
+  const log: string[] = [];
+  const options = { command, store, session: "s", by: "ann", heldMs: 0, input, output };
+  const ended = runProxy({ ...options, log: (text) => log.push(text) });
+  const clientInfo = { name: "c", version: "1" };
+  const hello = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo };
+  expect(await ask(1, "initialize", hello)).toContain("serverInfo");
+  input.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+  expect(await ask(2, "tools/list", {})).toContain('"add"');
+  const add = { name: "add", arguments: { id: "after the wait" } };
+  const told = await ask(3, "tools/call", add);
+  expect(told).toContain("held by agent-7");
+  expect(told).toMatch(/The holder is not a proxy.* --session <id>/);
+  expect(project.effects()).not.toContain("after the wait");
   await session.close();
+  await vi.waitFor(async () => expect(await ask(4, "tools/call", add)).not.toContain("SESSION_HELD"), {
+    timeout: 50_000,
+  });
+  expect(project.effects().filter((effect) => effect.includes("after the wait"))).toHaveLength(1);
+  input.end();
+  await ended;
   await holdfast.close();
 });

@@ -4,6 +4,7 @@ import { isHoldfastError } from "../../model/errors.ts";
 import { formatPath, type Json } from "../../model/json.ts";
 import type { Call, CallError } from "../../model/session/index.ts";
 import type { DirectOutcome } from "../../session/index.ts";
+import { NOTE_FIELD } from "./introduction.ts";
 import { exactText, INVALID_PARAMS, type InexactNumber, type Line, type RpcError } from "./json-rpc.ts";
 
 interface ToolResult {
@@ -53,7 +54,15 @@ export function completedAnswer(
   const meta = { ...(result["_meta"] as object | undefined), [META]: { callId, ranAt, note } };
   // A client rejects a result that lacks the structured content of its schema, but reads an error.
   const isUnfit = hasOutputSchema && result["structuredContent"] === undefined && result["isError"] !== true;
-  return { ...result, content, _meta: meta, ...(isUnfit && { isError: true }) };
+  const structuredContent = withNote(result["structuredContent"], note);
+  const structured = structuredContent === undefined ? {} : { structuredContent };
+  return { ...result, content, ...structured, _meta: meta, ...(isUnfit && { isError: true }) };
+}
+
+/** Some clients show the model only this part of an answer. */
+function withNote(structured: unknown, note: string): unknown {
+  const isMembers = typeof structured === "object" && structured !== null && !Array.isArray(structured);
+  return isMembers ? { ...structured, [NOTE_FIELD]: `[holdfast] ${note}` } : structured;
 }
 
 /** In the newer protocol a result may ask the client for input. It has no room for a note. */
@@ -117,6 +126,13 @@ export function noteOn(call: Call | undefined, wasReplayed: boolean, wasJoined: 
     return `Not run again. This is the recorded answer of call ${call.callId}, which ran at ${at}.`;
   if (wasJoined) return "The same call was in flight. It ran once, and this is its answer.";
   return null;
+}
+
+/** A note on a call that ran although the same call had run shortly before. */
+export function repeatNote({ callId, settledAt }: Call, now: number): string {
+  const seconds = Math.max(0, Math.round((now - (settledAt ?? now)) / 1_000));
+  const ago = seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+  return `The same call ran ${ago} ago as ${callId}, and its answer was delivered. It has now run again.`;
 }
 
 /** Rejects a call with a number that JavaScript rounds: once recorded it would be another call. */

@@ -100,6 +100,12 @@ export class Deliveries {
     return { callId: idOf(fingerprint, number), fingerprint, number };
   }
 
+  /** The same call one number earlier, if it ran to its end. */
+  earlier({ fingerprint, number }: NumberedCall): Call | undefined {
+    const call = number > 1 ? this.find(idOf(fingerprint, number - 1)) : undefined;
+    return call?.status === "completed" ? call : undefined;
+  }
+
   sent(call: NumberedCall, requestId: Id, pingId: Id): void {
     this.answered.set(call.fingerprint, call.number);
     this.unread.set(pingId, { ...call, requestId });

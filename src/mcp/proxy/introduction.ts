@@ -4,7 +4,8 @@
  */
 
 import type { Downstream } from "./downstream.ts";
-import { type Id, idAt, idText, type Line, notificationText, withId } from "./json-rpc.ts";
+import { exactText, type Id, idAt, idText, type Line, notificationText, withId } from "./json-rpc.ts";
+import type { ToolHints } from "./proxy-config.ts";
 
 /**
  * Requests of the server to the client: sampling, elicitation, roots, ping. A restarted server reuses the ids
@@ -63,6 +64,7 @@ export class Introduction {
   envelope: Readonly<Record<string, unknown>> | undefined;
   private readonly downstream: Downstream;
   private readonly structured = new Set<string>();
+  private readonly hints = new Map<string, ToolHints>();
   private greeting: { readonly id: Id; readonly raw: string } | undefined;
 
   constructor(downstream: Downstream) {
@@ -71,6 +73,11 @@ export class Introduction {
 
   hasOutputSchema(tool: string): boolean {
     return this.structured.has(tool);
+  }
+
+  /** The hints of a listed tool. */
+  hintsOf(tool: string): ToolHints | undefined {
+    return this.hints.get(tool);
   }
 
   observe({ raw, message }: Line): void {
@@ -96,14 +103,57 @@ export class Introduction {
       this.downstream.remember("initialize", this.greeting?.raw ?? "");
     }
     if (method !== "tools/list") return;
-    for (const { name, outputSchema } of toolsIn(message.result))
+    for (const { name, outputSchema, annotations } of toolsIn(message.result)) {
       if (outputSchema !== undefined) this.structured.add(name);
+      this.hints.set(name, Object(annotations) as ToolHints);
+    }
   }
 }
 
+interface ListedTool {
+  readonly name: string;
+  readonly outputSchema?: unknown;
+  readonly annotations?: unknown;
+}
+
 /** The tools of an answer to `tools/list`. The server may send anything. */
-export function toolsIn(result: unknown): readonly { name: string; outputSchema?: unknown }[] {
+export function toolsIn(result: unknown): readonly ListedTool[] {
   const { tools } = Object(result) as { tools?: unknown };
   if (!Array.isArray(tools)) return [];
   return tools.filter((each) => typeof (Object(each) as { name?: unknown }).name === "string");
+}
+
+/** The field of `structuredContent` with the proxy's note. Some clients show the model nothing else. */
+export const NOTE_FIELD = "holdfast/note";
+const NOTE_SCHEMA = { type: "string", description: "A note of the durable proxy about this call." };
+
+/**
+ * The listed tools with room for a note in their answers. A schema that allows no further members gets one
+ * for it, because clients reject an answer that does not match.
+ */
+export function withRoomForNotes(line: Line): string {
+  const { message, inexact, raw } = line;
+  const { tools } = Object(message.result) as { tools?: unknown };
+  if (!Array.isArray(tools) || !tools.some(isClosed)) return raw;
+  const opened = tools.map((tool) => (isClosed(tool) ? withNoteField(tool) : tool));
+  const { id } = message;
+  const result = { ...Object(message.result), tools: opened };
+  // An id beyond 2^53 is written as it came, like every other such number.
+  return exactText({ ...message, ...(typeof id === "bigint" && { id: Number(id) }), result }, inexact);
+}
+
+interface ClosedTool {
+  readonly outputSchema: Readonly<Record<string, unknown>> & { readonly properties: object };
+}
+
+function isClosed(tool: unknown): tool is ClosedTool {
+  const { outputSchema } = Object(tool) as { outputSchema?: unknown };
+  const { properties, additionalProperties } = Object(outputSchema) as Record<string, unknown>;
+  return additionalProperties === false && typeof properties === "object" && properties !== null;
+}
+
+function withNoteField(tool: ClosedTool): ClosedTool {
+  const { outputSchema } = tool;
+  const properties = { ...outputSchema.properties, [NOTE_FIELD]: NOTE_SCHEMA };
+  return { ...tool, outputSchema: { ...outputSchema, properties } };
 }

@@ -3,6 +3,7 @@
  *
  *     result                                   completed, whatever it says (`errors` decides about `isError`)
  *     rejected as unknown tool or bad input    failed: nothing happened
+ *     input required                           failed: the client sends the request again with its answers
  *     any other JSON-RPC error                 unknown: the tool had been called
  *     never written to the server              failed: nothing happened
  *     server exited, or client cancelled       unknown; a late answer is still recorded
@@ -45,12 +46,22 @@ const anything: StandardSchema<unknown, Json> = {
 const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042]);
 const ASK_AGAIN_MS = 500;
 
-/** Wraps the arguments if the request has other fields: answers to what the server asked in between. */
+/** Wraps the arguments if the request has other fields, such as those of a task. */
 const ARGUMENTS = "tools/call arguments";
 
-/** The arguments to record: the tool's own, wrapped if the protocol put other fields beside them. */
+/**
+ * The arguments to record: the tool's own, wrapped if the protocol put other fields beside them. Answers to
+ * the server's questions are not part of them, so all rounds of a request are one call.
+ */
 export function ledgerArgs(params: Readonly<Record<string, unknown>>): Json {
-  const { name: _name, arguments: args = {}, _meta, ...rest } = params;
+  const {
+    name: _name,
+    arguments: args = {},
+    _meta,
+    inputResponses: _in,
+    requestState: _state,
+    ...rest
+  } = params;
   return (Object.keys(rest).length === 0 ? args : { ...rest, [ARGUMENTS]: args }) as Json;
 }
 
@@ -152,6 +163,10 @@ function read(rule: ToolRule, forwarder: Pick<Forwarder, "keepAnswer">, callId: 
     forwarder.keepAnswer(callId, { error });
     throw new DefiniteFailure(error.message);
   }
+  if (asksForInput(result)) {
+    forwarder.keepAnswer(callId, { result });
+    throw new DefiniteFailure("the server asks for input first: the next round is the call");
+  }
   const said = result as ToolAnswer | undefined;
   if (said?.isError === true && rule.errors !== "answer") {
     if (rule.errors === "unknown") throw new Error(`the tool answered with an error: ${answerText(said)}`);
@@ -159,6 +174,11 @@ function read(rule: ToolRule, forwarder: Pick<Forwarder, "keepAnswer">, callId: 
     throw new DefiniteFailure(answerText(said));
   }
   return (result ?? null) as Json;
+}
+
+/** In the newer protocol a result may ask the client for input, and the client sends the request again. */
+function asksForInput(result: unknown): boolean {
+  return (Object(result) as { resultType?: unknown }).resultType === "input_required";
 }
 
 async function send(downstream: Downstream, params: unknown, own: Forwarding | undefined): Promise<Line> {

@@ -68,23 +68,45 @@ const UNDECLARED: ToolRule = described.parse({});
 
 const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
 
+const REPEAT_WINDOW_MS = 10 * 60_000;
+
 const config = z.strictObject({
   session: z.string().refine(isSessionId, "is not a session id").optional(),
+  /** How long a repeat of a delivered call is pointed out to the agent. */
+  repeatWindow: duration.default(REPEAT_WINDOW_MS),
+  /** `trust` believes the server's `readOnlyHint` and `idempotentHint` for tools without a rule. */
+  annotations: z.enum(["ignore", "trust"]).default("ignore"),
   tools: z.record(z.string().min(1), z.union([bare, described])).default({}),
 });
 
+/** Hints of a server about its tool. A server may say anything. */
+export interface ToolHints {
+  readonly readOnlyHint?: unknown;
+  readonly idempotentHint?: unknown;
+}
+
 export class ProxyConfig {
   readonly session: string | undefined;
+  readonly repeatWindowMs: number;
+  private readonly trustsHints: boolean;
   private readonly rules: ReadonlyMap<string, ToolRule>;
 
-  constructor(session: string | undefined, rules: ReadonlyMap<string, ToolRule>) {
-    this.session = session;
-    this.rules = rules;
+  constructor(said: Partial<z.output<typeof config>> = {}) {
+    this.session = said.session;
+    this.repeatWindowMs = said.repeatWindow ?? REPEAT_WINDOW_MS;
+    this.trustsHints = said.annotations === "trust";
+    this.rules = new Map(Object.entries(said.tools ?? {}));
   }
 
-  /** The rule by name, else by the longest matching pattern with `*`, else `UNDECLARED`. */
-  ruleFor(tool: string): ToolRule {
-    return this.rules.get(tool) ?? this.rules.get(this.patternFor(tool) ?? "") ?? UNDECLARED;
+  /**
+   * The rule by name, else by the longest matching pattern with `*`, else `UNDECLARED`. Hints count only for
+   * a tool without a rule, and only if the configuration trusts them.
+   */
+  ruleFor(tool: string, hints?: ToolHints): ToolRule {
+    const rule = this.rules.get(tool) ?? this.rules.get(this.patternFor(tool) ?? "");
+    if (rule || !this.trustsHints) return rule ?? UNDECLARED;
+    if (hints?.readOnlyHint === true) return { ...UNDECLARED, effect: "read" };
+    return hints?.idempotentHint === true ? { ...UNDECLARED, idempotent: true } : UNDECLARED;
   }
 
   /** The pattern that decides about a tool; null if its name or nothing does. */
@@ -137,7 +159,7 @@ function parseProxyConfig(text: string, file: string): ProxyConfig {
     const [issue] = deepest(read.error.issues);
     throw refusal(file, formatPath(issue?.path ?? []), issue?.message ?? "is not valid");
   }
-  const parsed = new ProxyConfig(read.data.session, new Map(Object.entries(read.data.tools)));
+  const parsed = new ProxyConfig(read.data);
   for (const [name, rule] of parsed.entries()) checkRule(file, parsed, name, rule);
   return parsed;
 }

@@ -30,12 +30,13 @@ import {
   failedAnswer,
   inexactCall,
   noteOn,
+  repeatNote,
   troubleAnswer,
   waitingAnswer,
 } from "./answers.ts";
-import { Deliveries, type NumberedCall, recordLate } from "./delivery.ts";
+import { Deliveries, type LateOutcome, type NumberedCall, recordLate } from "./delivery.ts";
 import { Downstream } from "./downstream.ts";
-import { Introduction, ServerQuestions, toolsIn } from "./introduction.ts";
+import { Introduction, ServerQuestions, toolsIn, withRoomForNotes } from "./introduction.ts";
 import type { Id, Line, RpcError } from "./json-rpc.ts";
 import {
   errorText,
@@ -62,7 +63,12 @@ import { repeatedKey } from "./untrusted-line.ts";
 export type RunCall = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
 
 export interface ProxyOptions {
-  readonly session: Session;
+  /** Another process may hold the session. Until it is taken, only calls that need the ledger wait. */
+  readonly session: Promise<Session>;
+  /** How long a call waits for the session. */
+  readonly heldMs: number;
+  /** The error for a call that waited in vain: it names the holder. */
+  readonly held: () => unknown;
   readonly config: ProxyConfig;
   readonly command: readonly string[];
   readonly input: Readable;
@@ -74,6 +80,11 @@ export interface ProxyOptions {
 
 type Answer = { readonly error: RpcError } | { readonly result: unknown };
 type Outcome = DirectOutcome<unknown> & { readonly joined?: true };
+
+interface Taken {
+  readonly session: Session;
+  readonly deliveries: Deliveries;
+}
 
 interface Asked {
   readonly callId: string;
@@ -91,10 +102,10 @@ const SHOWN = 200;
 export class DurableProxy {
   readonly clientGone: Promise<void>;
   private readonly options: ProxyOptions;
-  private readonly keep: RunCall;
+  /** Null until the session is taken. */
+  private taken: Taken | null = null;
   private readonly downstream: Downstream;
   private readonly introduction: Introduction;
-  private readonly deliveries: Deliveries;
   private readonly asked = new Map<Id, Asked>();
   private readonly running = new Map<string, Promise<Outcome>>();
   private readonly forwardings = new Map<string, Forwarding>();
@@ -107,9 +118,7 @@ export class DurableProxy {
 
   constructor(options: ProxyOptions) {
     this.options = options;
-    const { session, command, input, log } = options;
-    const call: RunCall = (direct) => session.call(direct);
-    this.keep = options.keep?.(call) ?? call;
+    const { command, input, log } = options;
     this.downstream = new Downstream({
       command,
       log,
@@ -119,7 +128,8 @@ export class DurableProxy {
     });
     this.introduction = new Introduction(this.downstream);
     this.questions = new ServerQuestions(() => this.downstream.newId());
-    this.deliveries = new Deliveries(session, (id) => this.recorded(id));
+    // `runProxy` reports a session that cannot be taken.
+    void options.session.then((session) => this.take(session)).catch(() => undefined);
     this.clientGone = new Promise((resolve) => {
       input.once("end", resolve);
       input.once("close", resolve);
@@ -135,6 +145,22 @@ export class DurableProxy {
     const tooLong = (): void => this.refuseLength();
     readLines(input, (raw) => this.answering(raw), tooLong);
     this.timer = setInterval(() => this.settleOpenCalls(), SETTLE_INTERVAL_MS).unref();
+  }
+
+  private take(session: Session): void {
+    this.taken = { session, deliveries: new Deliveries(session, (id) => this.recorded(id)) };
+    this.settleOpenCalls();
+  }
+
+  /** Waits until the session is taken. Another process that holds it may be about to end. */
+  private async ledger(): Promise<Taken> {
+    const { session: taking, heldMs, held } = this.options;
+    const enough = new AbortController();
+    const late = pause(heldMs, null, { signal: enough.signal }).catch(() => null);
+    await Promise.race([taking, late]);
+    enough.abort();
+    if (!this.taken) throw held();
+    return this.taken;
   }
 
   /** Waits briefly for calls in flight; the ledger keeps the rest. */
@@ -210,7 +236,7 @@ export class DurableProxy {
   }
 
   private clientAsks(line: Line, id: Id, method: string): void {
-    if (this.introduction.isModern) this.background(this.deliveries.readAll());
+    if (this.introduction.isModern) this.background(this.taken?.deliveries.readAll() ?? Promise.resolve());
     const { raw, message } = line;
     const name = message.params?.["name"];
     if (method === "tools/call") {
@@ -219,7 +245,7 @@ export class DurableProxy {
         this.background(this.toClient(errorText(id, error)));
         return;
       }
-      const rule = this.options.config.ruleFor(name);
+      const rule = this.options.config.ruleFor(name, this.introduction.hintsOf(name));
       if (rule.effect !== "read") {
         const rounded = line.inexact.find(({ path }) => path[0] === "params");
         if (rounded) this.background(this.toClient(errorText(id, inexactCall(rounded))));
@@ -234,14 +260,14 @@ export class DurableProxy {
   private clientAnswered({ raw }: Line, id: Id): void {
     const answer = this.questions.answered(raw, id);
     if (answer !== null) this.downstream.send(answer);
-    else if (this.downstream.isOwn(id)) this.background(this.deliveries.read(id));
+    else if (this.downstream.isOwn(id)) this.background(this.taken?.deliveries.read(id) ?? Promise.resolve());
   }
 
   private clientCancelled(line: Line): void {
     const { raw, message } = line;
     const id = idAt(line, "requestId");
     if (id === undefined) return;
-    this.deliveries.cancelled(id);
+    this.taken?.deliveries.cancelled(id);
     const asked = this.asked.get(id);
     if (!asked) {
       this.forwarded.delete(id);
@@ -266,6 +292,7 @@ export class DurableProxy {
 
   private fromServer(line: Line): void {
     const { raw, message } = line;
+    let isListing = false;
     if (isResponse(message)) {
       const method = this.forwarded.get(message.id);
       // Only the ledger answers its calls: an answer to another id could pass for one of them.
@@ -275,9 +302,10 @@ export class DurableProxy {
       }
       this.forwarded.delete(message.id);
       this.introduction.answered(line, method);
-      if (method === "tools/list") this.nameNewTools(message.result);
+      isListing = method === "tools/list";
+      if (isListing) this.nameNewTools(message.result);
     }
-    let told: string | null = raw;
+    let told: string | null = isListing ? withRoomForNotes(line) : raw;
     if (isRequest(message)) told = this.questions.asked(raw, message.id);
     else if (message.method === "notifications/cancelled") told = this.questions.withdrawn(line);
     if (told !== null) this.background(this.toClient(told));
@@ -312,8 +340,11 @@ export class DurableProxy {
     let isDelivery = false;
     try {
       const args = copyJson(ledgerArgs(params), `arguments of ${name}`);
+      this.asked.set(id, { callId: "", cancel: rule.cancel, isCancelled: false });
+      // No pause if the session is taken: requests keep their order, and a cancellation finds its call.
+      const { deliveries } = this.taken ?? (await this.ledger());
       const number = (): NumberedCall => {
-        const made = this.deliveries.numbered(name, args, rule.dedupe !== "delivered");
+        const made = deliveries.numbered(name, args, rule.dedupe !== "delivered");
         const isCancelled = this.asked.get(id)?.isCancelled === true;
         this.asked.set(id, { callId: made.callId, cancel: rule.cancel, isCancelled });
         return made;
@@ -324,8 +355,9 @@ export class DurableProxy {
         await Promise.allSettled([this.running.get(call.callId)]);
         call = number();
       }
+      const earlier = deliveries.earlier(call);
       const outcome = await this.run(call.callId, name, rule, args, this.forwardingOf(id, params));
-      answer = this.answerOf(name, outcome);
+      answer = this.answerOf(name, outcome, earlier);
       isDelivery = outcome.status === "completed" && rule.dedupe === "delivered";
     } catch (error) {
       answer = { result: troubleAnswer(error) };
@@ -364,7 +396,7 @@ export class DurableProxy {
 
   private async confirmDelivery(call: NumberedCall, requestId: Id): Promise<void> {
     const ping = this.downstream.newId();
-    this.deliveries.sent(call, requestId, ping);
+    this.taken?.deliveries.sent(call, requestId, ping);
     if (!this.introduction.isModern) await this.toClient(requestText(ping, "ping", {}));
   }
 
@@ -384,7 +416,7 @@ export class DurableProxy {
       forwarding: (id) => this.forwardings.get(id),
       envelope: () => this.introduction.envelope,
       keepAnswer: (id, answer) => this.kept.set(id, answer),
-      answeredLate: (attempt, outcome) => this.background(recordLate(this.options.session, attempt, outcome)),
+      answeredLate: (attempt, outcome) => this.background(this.settleLate(attempt, outcome)),
     });
     const work = this.keep({ tool, args, callId: callId }).finally(() => {
       this.running.delete(callId);
@@ -394,17 +426,29 @@ export class DurableProxy {
     return work;
   }
 
+  private async keep(direct: DirectCall<unknown>): Promise<Outcome> {
+    const { session } = this.taken ?? (await this.ledger());
+    const call: RunCall = (each) => session.call(each);
+    return (this.options.keep?.(call) ?? call)(direct);
+  }
+
+  private async settleLate(attempt: Parameters<typeof recordLate>[1], outcome: LateOutcome): Promise<void> {
+    const { session } = await this.ledger();
+    await recordLate(session, attempt, outcome);
+  }
+
   /** Settles open calls: of an earlier process, answered by a person, or of a server that exited. */
   private settleOpenCalls(): void {
-    const { session, config } = this.options;
-    if (!this.introduction.isDone || session.openCalls.length === 0) return;
+    const { config } = this.options;
+    const session = this.taken?.session;
+    if (!session || !this.introduction.isDone || session.openCalls.length === 0) return;
     const look = async (): Promise<void> => {
       await session.refresh();
       const left = session.openCalls.filter(({ callId: id, status }) => {
         return id.startsWith("mcp_") && status !== "waiting" && !this.running.has(id);
       });
       for (const { callId: id, tool, args } of left) {
-        const rule = config.ruleFor(tool);
+        const rule = config.ruleFor(tool, this.introduction.hintsOf(tool));
         // The call was issued as an effect, even if the configuration now says read.
         const asBegun = rule.effect === "read" ? { ...rule, effect: "mutate" as const } : rule;
         this.background(this.run(id, tool, asBegun, args).then(() => undefined));
@@ -413,7 +457,7 @@ export class DurableProxy {
     this.background(look());
   }
 
-  private answerOf(name: string, outcome: Outcome): Answer {
+  private answerOf(name: string, outcome: Outcome, earlier: Call | undefined): Answer {
     const { callId } = outcome;
     const call = this.recorded(callId);
     const kept = this.kept.get(callId);
@@ -423,13 +467,19 @@ export class DurableProxy {
     const ranAt = call?.settledAt ?? null;
     // The repeated call knows who settled it and when it ran.
     const first = call?.repeats ? (this.recorded(call.repeats.callId) ?? call) : call;
-    const note = noteOn(first, outcome.replayed, outcome.joined === true);
+    const note = noteOn(first, outcome.replayed, outcome.joined === true) ?? this.noteOnRepeat(earlier);
     const hasSchema = this.introduction.hasOutputSchema(name);
     return { result: completedAnswer(outcome.value as Json, { callId, ranAt, note }, hasSchema) };
   }
 
+  private noteOnRepeat(earlier: Call | undefined): string | null {
+    const now = Date.now();
+    const isRecent = now - (earlier?.settledAt ?? 0) <= this.options.config.repeatWindowMs;
+    return earlier && isRecent ? repeatNote(earlier, now) : null;
+  }
+
   private recorded(callId: string): Call | undefined {
-    return sessionCore(this.options.session).state.calls.get(callId);
+    return this.taken ? sessionCore(this.taken.session).state.calls.get(callId) : undefined;
   }
 
   private toClient(raw: string): Promise<void> {

@@ -31,8 +31,8 @@ export interface RunProxyOptions {
   readonly keep?: (keep: RunCall) => RunCall;
 }
 
-/** A proxy that was just stopped needs a moment to release its session. */
-const HELD_MS = 5_000;
+/** How long a call waits for a session that another process holds. Clients give up after a minute. */
+const HELD_MS = 20_000;
 const HELD_AGAIN_MS = 250;
 const FIRST_REQUEST_MS = 1_000;
 
@@ -41,9 +41,9 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   const log = options.log ?? ((text: string) => process.stderr.write(`holdfast mcp proxy: ${text}\n`));
   let holdfast: Holdfast | undefined;
   let signals: ReturnType<typeof catchSignals> | undefined;
+  let taking: Taking | undefined;
   try {
-    const config =
-      options.config === undefined ? new ProxyConfig(undefined, new Map()) : readProxyConfig(options.config);
+    const config = options.config === undefined ? new ProxyConfig() : readProxyConfig(options.config);
     const context = await Context.of({
       store: options.store,
       namespace: options.namespace,
@@ -52,15 +52,19 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
       warn: (error) => log(noteOf(error)),
     });
     holdfast = await context.create();
-    const session = await takeSession(holdfast, sessionId(options, config, context.place.root), options);
-    const { command, keep, cancelledMs } = options;
+    const { command, keep, cancelledMs, heldMs = HELD_MS } = options;
+    taking = new Taking(holdfast, sessionId(options, config, context.place.root), command, log);
+    const held = (): unknown => taking?.why;
     signals = catchSignals();
-    const proxy = new DurableProxy({ session, config, command, input, output, log, keep, cancelledMs });
+    const session = taking.session;
+    const sides = { command, input, output, log };
+    const proxy = new DurableProxy({ session, heldMs, held, config, ...sides, keep, cancelledMs });
     await serve(proxy, session, signals.received);
   } catch (error) {
     await refuseClient(input, output, error);
     throw error;
   } finally {
+    taking?.stop();
     await holdfast?.close();
     // An open input keeps the process alive.
     input.destroy();
@@ -78,9 +82,13 @@ function catchSignals(): { readonly received: Promise<void>; ignore(): void } {
   return { received, ignore: () => void signals.map((signal) => process.off(signal, stop)) };
 }
 
-async function serve(proxy: DurableProxy, session: Session, signal: Promise<void>): Promise<void> {
-  const lost = new Promise<void>((resolve) => {
-    session.lost.addEventListener("abort", () => resolve(), { once: true });
+async function serve(proxy: DurableProxy, taking: Promise<Session>, signal: Promise<void>): Promise<void> {
+  let session: Session | undefined;
+  const lost = taking.then((taken) => {
+    session = taken;
+    return new Promise<void>((resolve) => {
+      taken.lost.addEventListener("abort", () => resolve(), { once: true });
+    });
   });
   try {
     await proxy.start();
@@ -88,7 +96,7 @@ async function serve(proxy: DurableProxy, session: Session, signal: Promise<void
   } finally {
     await proxy.close();
   }
-  if (session.lost.aborted) throw session.lost.reason;
+  if (session?.lost.aborted) throw session.lost.reason;
 }
 
 /** Stable for this project and configuration, so that a restarted proxy resumes its session. */
@@ -106,22 +114,44 @@ function sessionId({ session, config: file }: RunProxyOptions, config: ProxyConf
 
 const LABEL = "mcp proxy of";
 
-async function takeSession(holdfast: Holdfast, id: string, options: RunProxyOptions): Promise<Session> {
-  const { command, heldMs = HELD_MS } = options;
-  const label = `${LABEL} ${basename(command[0] ?? "")}`;
-  for (const until = Date.now() + heldMs; ; ) {
-    try {
-      return await holdfast.session(id, {
-        label,
-        ifHeld: "throw",
-        ttlMs: null,
-        title: `MCP proxy: ${command.join(" ")}`,
-        metadata: drivenByMetadata("its MCP client"),
-      });
-    } catch (error) {
-      if (!isHoldfastError(error, "SESSION_HELD")) throw error;
-      if (Date.now() > until) throw held(error);
-      await new Promise((resolve) => setTimeout(resolve, HELD_AGAIN_MS));
+/**
+ * Takes the session, and tries again while another process holds it. The proxy of a client that was killed
+ * may outlive it, and the new client needs its tools meanwhile.
+ */
+class Taking {
+  readonly session: Promise<Session>;
+  /** Why the session is not taken yet. */
+  why: unknown = null;
+  private isStopped = false;
+
+  constructor(holdfast: Holdfast, id: string, command: readonly string[], log: (text: string) => void) {
+    this.session = this.take(holdfast, id, command, log);
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  private async take(
+    holdfast: Holdfast,
+    id: string,
+    command: readonly string[],
+    log: (text: string) => void,
+  ): Promise<Session> {
+    const label = `${LABEL} ${basename(command[0] ?? "")}`;
+    const title = `MCP proxy: ${command.join(" ")}`;
+    const metadata = drivenByMetadata("its MCP client");
+    for (;;) {
+      try {
+        return await holdfast.session(id, { label, ifHeld: "throw", ttlMs: null, title, metadata });
+      } catch (error) {
+        if (!isHoldfastError(error, "SESSION_HELD")) throw error;
+        if (this.why === null) log(`${held(error).message}; calls wait for it`);
+        this.why = held(error);
+      }
+      // The client has left: there is no one to take the session for.
+      if (this.isStopped) return new Promise(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, HELD_AGAIN_MS).unref());
     }
   }
 }
