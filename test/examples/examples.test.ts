@@ -16,7 +16,7 @@ const temporary = mkdtempSync(join(scratch, "tmp-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const examples = readdirSync(join(root, "examples"))
-  .filter((file) => file !== "temporary-folder.ts")
+  .filter((file) => file.endsWith(".ts") && file !== "temporary-folder.ts")
   .map((file) => basename(file, ".ts"));
 
 const fileOf = (name: string): string => programFile(join(root, "examples", `${name}.ts`));

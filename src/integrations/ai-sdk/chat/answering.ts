@@ -204,7 +204,13 @@ export class Answering {
       return { type: "data-waiting", id: callId, data: { callId, tool, why } };
     });
     const queued = { type: "data-queued", id: "queued", data: { prompt: prompt?.id ?? null } };
-    return ReadableStream.from([{ type: "start" }, ...parts, queued, { type: "finish" }]);
+    return new ReadableStream({
+      start(controller) {
+        for (const chunk of [{ type: "start" }, ...parts, queued, { type: "finish" }])
+          controller.enqueue(chunk);
+        controller.close();
+      },
+    });
   }
 
   private errorText(error: unknown): string {
