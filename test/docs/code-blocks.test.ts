@@ -18,7 +18,6 @@ const NOT_COMPILED = [
 
 /** Older pages whose fragments do not declare what they use. */
 const FRAGMENTS = [
-  "README.md",
   ..."ai-sdk anthropic langgraph openai openai-agents claude-agent-sdk"
     .split(" ")
     .map((name) => `start/${name}`),
@@ -51,7 +50,7 @@ function compile(modules: ReadonlyMap<string, string>): string[] {
   for (const [name, code] of modules) writeFileSync(join(target, name), code);
   const config = {
     extends: join(root, "tsconfig.json"),
-    compilerOptions: { noUnusedLocals: false, lib: ["es2023", "es2024.string", "esnext.disposable", "dom"] },
+    compilerOptions: { noUnusedLocals: false },
     include: ["*.ts", join(root, "test/docs/*.d.ts")],
     exclude: [],
   };

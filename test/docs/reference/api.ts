@@ -15,6 +15,7 @@ const ENTRIES: readonly (readonly [page: string, path: string, source: string])[
   ["openai", "holdfast/openai", "src/integrations/openai/index.ts"],
   ["openai-agents", "holdfast/openai-agents", "src/integrations/openai-agents/index.ts"],
   ["anthropic", "holdfast/anthropic", "src/integrations/anthropic/index.ts"],
+  ["claude-agent-sdk", "holdfast/claude-agent-sdk", "src/integrations/claude-agent-sdk/index.ts"],
 ];
 
 const OPTIONS: ts.CompilerOptions = {

@@ -99,7 +99,7 @@ function commandsPage(): string {
   return `# Commands
 
 Every command also takes ${COMMON.map((each) => `\`${each}\``).join(", ")} and \`--help\`.
-[The command line](../cli.md) explains the options, the exit codes and the commands that run until they are stopped
+[The command line](cli.md) explains the options, the exit codes and the commands that run until they are stopped
 (\`watch\`, \`ui\`, \`mcp\`, \`hook\`, \`demo\`, \`torture\`, \`completion\`).
 
 ${sections.filter((each) => each !== "").join("\n\n")}`;
@@ -122,7 +122,7 @@ function toolsPage(tools: Awaited<ReturnType<typeof loadOfferedTools>>): string 
   });
   return `# MCP tools
 
-\`holdfast mcp\` offers these tools to an agent ([how to connect it](../mcp.md)). Each is an operation that the command
+\`holdfast mcp\` offers these tools to an agent ([how to connect it](../guides/mcp.md)). Each is an operation that the command
 line has, too. Acts of people, such as \`resolve\`, are not offered. A field with \`?\` may be left out.
 
 ${texts.join("\n\n")}`;
