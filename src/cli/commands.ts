@@ -22,6 +22,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   session: "show, fork and cancel sessions",
   postgres: "separate tenants in a Postgres store",
   schema: "generate a project's own schemas",
+  approver: "choose whose keys answer for tools that require an approver",
   signer: "choose whose signed acts count on this machine",
 };
 
@@ -38,7 +39,10 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ],
   ["Questions and assumptions", ["ask", "answer", "questions", "assume", "confirm", "refute", "assumptions"]],
   ["Sessions and calls", ["session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"]],
-  ["Setting up", ["init", "trust", "sign", "signer", "hook", "schema", "completion", "demo", "torture"]],
+  [
+    "Setting up",
+    ["init", "trust", "sign", "signer", "approver", "hook", "schema", "completion", "demo", "torture"],
+  ],
   [
     "The store",
     [

@@ -84,6 +84,17 @@ export const setupCommands: readonly Command[] = [
     args: [["<name>", "their name"]],
     page: ({ name, removed }) => `removed ${removed} of ${name}\n`,
   }),
+  command("approver add", "let a person's key answer for tools that require an approver", {
+    args: SIGNER,
+    page: ({ name, key }) => `${name} answers for tools that require an approver (${shortKey(key)})\n`,
+  }),
+  command("approver remove", "let a person's key no longer answer for such tools", {
+    args: [["<name>", "their name"]],
+    page: ({ name, removed }) => `removed ${removed} of ${name}\n`,
+  }),
+  command("approver list", "list the people whose keys answer for such tools", {
+    page: ({ approvers }) => keyLines(approvers, "no approver: holdfast approver add <name> <key>"),
+  }),
   command("signer list", "list the people whose signed acts count on this machine", {
     page: ({ signers }) => keyLines(signers, "no signed act counts here: holdfast signer add <name> <key>"),
   }),

@@ -176,6 +176,7 @@ export const storeCommands: readonly Command[] = [
     ],
     options: [
       ["--result <json>", "what the tool would have returned, if it landed"],
+      ["--as-agent", "answer as an agent, for tools that allow it"],
       ["--session <session>", "the session, if several have a call of that id"],
     ],
     answersFor: true,
@@ -186,6 +187,7 @@ export const storeCommands: readonly Command[] = [
     args: [["<call>", "its id, or the start of it", "callId"]],
     options: [
       ["--args <json>", "run it with these arguments instead"],
+      ["--as-agent", "answer as an agent, for tools that allow it"],
       ["--expires <time>", "if it has not started by then, ask again: 1h", "optional", "expiresInMs"],
       ["--session <session>", "the session, if several have a call of that id"],
     ],
@@ -194,7 +196,10 @@ export const storeCommands: readonly Command[] = [
   }),
   command("deny", "refuse a call that waits for approval", {
     args: [["<call>", "its id, or the start of it", "callId"]],
-    options: [["--session <session>", "the session, if several have a call of that id"]],
+    options: [
+      ["--as-agent", "answer as an agent, for tools that allow it"],
+      ["--session <session>", "the session, if several have a call of that id"],
+    ],
     answersFor: true,
     page: page.deniedPage,
   }),

@@ -337,7 +337,8 @@ async function changedCall({ context, call, tool, args }: Settling): Promise<Cal
 
 function issueAgain(call: Call, attempt: number, token: number): Draft {
   const { callId, messageId, tool, effect, scope, args, key, vendorKey, failures } = call;
-  const of = { callId, messageId, tool, effect, scope, args, key, vendorKey, failures };
+  const who = call.answers === "person" ? {} : { answers: call.answers };
+  const of = { callId, messageId, tool, effect, scope, args, key, vendorKey, failures, ...who };
   return draftIssued({ ...of, attempt, token });
 }
 

@@ -75,6 +75,13 @@ export interface ToolSpec<Args, Result, Input = unknown> {
    * `holdfast.calls.approve`. A function that throws counts as true.
    */
   readonly needsApproval?: boolean | ((args: Args) => boolean | Promise<boolean>);
+  /**
+   * Answers for calls of this tool (`resolve`, `approve`, `deny`) need the signature of an approver's key:
+   * `requireApprover: true`. Keys: `holdfast approver add`.
+   */
+  readonly requireApprover?: boolean;
+  /** Agents may answer for calls of this tool too, by `--as-agent`. The answer is recorded as theirs. */
+  readonly agentAnswers?: boolean;
   /** Lets the model repeat a finished call if it passes `againBecause: "the file was deleted"`. */
   readonly repeatable?: boolean;
   /**
@@ -337,6 +344,8 @@ const SPEC: Readonly<Record<string, OptionRule>> = {
   settleMs: "wait",
   interrupted: ["ask", "fail"],
   needsApproval: null,
+  requireApprover: "flag",
+  agentAnswers: "flag",
   repeatable: "flag",
   definite: "function",
   execute: "function",
@@ -389,6 +398,12 @@ function checkToolSpec(spec: object): void {
   if (needsApproval && effect === "read") {
     throw new HoldfastError("INPUT_INVALID", `${what}: a read cannot need approval`, {
       hint: 'Reads run freely, and again after a crash. Use effect "mutate" for what a person has to allow.',
+    });
+  }
+  const { requireApprover, agentAnswers } = spec as Partial<Tool>;
+  if (requireApprover && agentAnswers) {
+    throw new HoldfastError("INPUT_INVALID", `${what}: agentAnswers and requireApprover exclude each other`, {
+      hint: "An agent has no approver's key. Leave one of them out.",
     });
   }
   if (dedupe !== undefined) checkDedupe(what, dedupe, effect);

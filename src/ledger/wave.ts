@@ -352,8 +352,10 @@ function draftFirstAttempt(
   failures: number,
   vendorKey: string,
 ): Draft {
-  const { name, effect } = tool;
-  const of = { callId, messageId, tool: name, effect, scope, args, key, vendorKey, failures };
+  const { name, effect, requireApprover, agentAnswers } = tool;
+  const answers = requireApprover ? "approver" : agentAnswers ? "agent" : undefined;
+  const who = answers === undefined ? {} : ({ answers } as const);
+  const of = { callId, messageId, tool: name, effect, scope, args, key, vendorKey, failures, ...who };
   return draftIssued({ ...of, attempt: 1, token: context.own.lease.token });
 }
 

@@ -338,6 +338,11 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide & { readonly gro
     cause: "`ssh-keygen` is missing, or the key did not sign.",
     cure: "Install OpenSSH, load the key with `ssh-add`, then run `holdfast sign`. The act was recorded.",
   },
+  APPROVER_REQUIRED: {
+    group: "call",
+    cause: "The tool requires an approver, and the answer has no signature by a key that counts here.",
+    cure: "Set your key with `holdfast sign --key`, and allow it with `holdfast approver add`.",
+  },
   SIGNERS_IGNORED: {
     group: "input",
     cause: "The list of allowed signers is inside the project, or others can write it.",

@@ -12,6 +12,7 @@ const ERROR_CODES = {
   CONFIG_UNTRUSTED: { retryable: false },
   SIGNING_FAILED: { retryable: false },
   SIGNERS_IGNORED: { retryable: false },
+  APPROVER_REQUIRED: { retryable: false },
   BLOCK_UNKNOWN: { retryable: false },
   EVENT_UNKNOWN: { retryable: false },
   EVENT_TOO_NEW: { retryable: false },

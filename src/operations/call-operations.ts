@@ -146,7 +146,12 @@ const named = z.strictObject({
   session: text.optional(),
   /** The position of the session that the person saw: a call that changed since is not answered. */
   seq: z.int().nonnegative().optional(),
+  /** The answer is an agent's: for tools that allow it. */
+  asAgent: z.boolean().optional(),
 });
+
+/** An agent's own answer is no person's; the tool decides whether it counts. */
+const isOfPerson = ({ asAgent }: { readonly asAgent?: boolean | undefined }): boolean => asAgent !== true;
 const answered = z.strictObject({
   callId: text,
   session: text.nullable(),
@@ -229,7 +234,7 @@ export const callOperations = [
     "Resolve a call that waits or that no process runs: it landed, retry it, or it failed",
     {
       who: "person",
-      vouches: true,
+      vouches: isOfPerson,
       input: named.extend({
         outcome: z.enum(["landed", "retry", "failed"]),
         result: z.json().optional(),
@@ -237,11 +242,11 @@ export const callOperations = [
         why: text.min(1),
       }),
       result: answered.extend({ outcome: text, hasResult: z.boolean() }),
-      async run(context, { callId: typed, session, seq, outcome, result, by, why }) {
+      async run(context, { callId: typed, session, outcome, result, ...rest }) {
         const hasResult = outcome === "landed" && result !== undefined;
         const answer = outcome === "landed" ? { outcome, ...definedFields({ result }) } : { outcome };
         const done = await answerCall(context, typed, session, outcome === "retry", (calls, call) =>
-          calls.resolve(call, { ...answer, by, why, ...definedFields({ seq }), ...context.via }),
+          calls.resolve(call, { ...answer, ...definedFields(rest), ...context.via, ...context.signsAnswers }),
         );
         return { ...done, outcome, hasResult };
       },
@@ -249,7 +254,7 @@ export const callOperations = [
   ),
   mutation("approve", "Let a call run that waits for approval, perhaps with other arguments", {
     who: "person",
-    vouches: true,
+    vouches: isOfPerson,
     input: named.extend({
       args: z.json().optional(),
       expiresInMs: z.int().positive().optional(),
@@ -261,19 +266,23 @@ export const callOperations = [
       const { journal } = await context.holdfast();
       const approvedUntil = expiresInMs === undefined ? null : isoTime(journal.now() + expiresInMs);
       const done = await answerCall(context, typed, session, true, (calls, call) =>
-        calls.approve(call, { ...definedFields({ ...rest, expiresInMs }), ...context.via }),
+        calls.approve(call, {
+          ...definedFields({ ...rest, expiresInMs }),
+          ...context.via,
+          ...context.signsAnswers,
+        }),
       );
       return { ...done, approvedUntil };
     },
   }),
   mutation("deny", "Refuse a call that waits for approval: the model reads why", {
     who: "person",
-    vouches: true,
+    vouches: isOfPerson,
     input: named.extend({ by: text.min(1), why: text.min(1) }),
     result: answered,
     run: (context, { callId: typed, session, ...rest }) =>
       answerCall(context, typed, session, false, (calls, call) =>
-        calls.deny(call, { ...definedFields(rest), ...context.via }),
+        calls.deny(call, { ...definedFields(rest), ...context.via, ...context.signsAnswers }),
       ),
   }),
 ];

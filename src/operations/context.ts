@@ -194,6 +194,18 @@ export class Context {
     if (own) goalCore(goal).signer = (text) => signText(own, "act", text);
   }
 
+  /** For answers to tools that require an approver: the key of this machine's person signs them. */
+  get signsAnswers(): { readonly sign?: (text: string) => Promise<string> } {
+    if (this.agent !== null || this.caller !== "person") return {};
+    const sign = async (text: string): Promise<string> => {
+      const { ownKey, signText } = await import("../signing/index.ts");
+      const own = ownKey();
+      // An empty text is no signature: the answer is refused, with a hint how to set a key.
+      return own === null ? "" : signText(own, "answer", text);
+    };
+    return { sign };
+  }
+
   async syncFolder(goal: Goal): Promise<void> {
     const onOtherGoal = (other: string): void => goalCore(goal).journal.warn(showsAnother(goal.id, other));
     const { root, home } = this.place;

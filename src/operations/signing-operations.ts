@@ -126,6 +126,26 @@ export const signingOperations = [
     result: z.strictObject({ name: text, removed: z.int() }),
     run: async (_, { name }) => takeSigner(name, "act", "signer"),
   }),
+  mutation("approver add", "Let a person's key answer for tools that require an approver", {
+    who: "person",
+    vouches: true,
+    input: signerInput,
+    result: signerRow,
+    run: async (_, input) => addSigner(input, "answer"),
+  }),
+  mutation("approver remove", "Let a person's key no longer answer for tools that require an approver", {
+    who: "person",
+    vouches: true,
+    input: z.strictObject({ name: text }),
+    result: z.strictObject({ name: text, removed: z.int() }),
+    run: async (_, { name }) => takeSigner(name, "answer", "approver"),
+  }),
+  query("approver list", "List the people whose keys answer for tools that require an approver", {
+    who: "person",
+    input: z.strictObject({}),
+    result: z.strictObject({ approvers: z.array(signerRow) }),
+    run: async () => ({ approvers: rowsFor("answer") }),
+  }),
   query("signer list", "List the people whose signed acts count on this machine", {
     who: "person",
     input: z.strictObject({}),

@@ -3,12 +3,13 @@
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { commitFailure, type FailureMarks, storeResult } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { copyArgs, copyJson, type Json } from "../model/json.ts";
+import { canonicalOf, copyArgs, copyJson, type Json } from "../model/json.ts";
 import { streamId } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
 import type { Amounts, Call, CallResult, SessionState } from "../model/session/index.ts";
 import { isNotStarted, isOpen, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
+import { projectPlace } from "../project-place.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { draftChildSpent } from "./budget.ts";
@@ -48,7 +49,7 @@ export interface Approval extends Seen {
   readonly expiresInMs?: number;
 }
 
-const SEEN = { seq: "count", via: "text" } as const;
+const SEEN = { seq: "count", via: "text", sign: "function", asAgent: "flag" } as const;
 const APPROVAL = { by: "text", why: "text", args: null, expiresInMs: "duration", ...SEEN } as const;
 
 /** More fields of an answer: `{ seq: 41, via: "web" }`. */
@@ -57,6 +58,16 @@ export interface Seen {
   readonly seq?: number;
   /** The surface that the person used, recorded with the answer. */
   readonly via?: string;
+  /** Signs the answer with an approver's ssh key, for a tool with `requireApprover`. */
+  readonly sign?: (text: string) => Promise<string>;
+  /** The answer is an agent's. Only tools with `agentAnswers` accept it. */
+  readonly asAgent?: boolean;
+}
+
+/** The signature of an answer and the name of its signer; empty if the tool requires none. */
+interface Proof {
+  readonly approver?: string;
+  readonly signature?: string;
 }
 
 type Said = Seen & { readonly by: string; readonly why: string };
@@ -206,6 +217,7 @@ export class OpenCalls {
     mustFit(session, asked, answer);
     const { generation } = log.head;
     const seen = markOf(asked);
+    const proof = await this.proofOf(asked, incarnationOf(session, generation), session, answer);
     if (answer.seq !== undefined) await this.mustBeAsSeen(log, asked, answer.seq);
     // A retry continues the sub-agent as it is, with its calls in doubt. An unapproved call has none.
     const stop = async (): Promise<Amounts | null> => {
@@ -222,16 +234,33 @@ export class OpenCalls {
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
         if (!lease && current.status !== "waiting") throw isInProgress(session, current, null);
         mustFit(session, current, answer);
-        if (answer.seq !== undefined && markOf(current) !== seen) throw hasChanged(session, callId);
+        const isExact = answer.seq !== undefined || proof.signature !== undefined;
+        if (isExact && markOf(current) !== seen) throw hasChanged(session, callId);
         const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
         const costs = spent ? [draftChildSpent(state.budget, callId, spent)] : [];
-        const events = [...before, ...costs, answerDraft(current, answer, result, marks, this.journal.now())];
+        const said = { ...answer, ...proof };
+        const events = [...before, ...costs, answerDraft(current, said, result, marks, this.journal.now())];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
     const settle = async (lease: Lease | null): Promise<Resolved> =>
       commitFailure(this.journal, asked, commit(lease, await stop()));
     return asked.status === "waiting" ? settle(null) : this.withLease(log, asked, answer.by, settle);
+  }
+
+  /** Refuses an answer that the tool of the call does not accept, before anything is written. */
+  private async proofOf(call: Call, of: string, session: string, answer: AnyAnswer): Promise<Proof> {
+    const { callId, tool, answers } = call;
+    if (answer.asAgent && answers !== "agent") throw notForAgents(session, callId, tool);
+    if (answers !== "approver") return {};
+    const text = answerText(this.journal.namespace, of, call, answer);
+    const signature = await answer.sign?.(text);
+    if (signature === undefined) throw approverRequired(session, callId, tool, "the answer is not signed");
+    const { SignatureCheck } = await import("../signing/index.ts");
+    const check = new SignatureCheck(projectPlace(process.cwd()).root, this.journal.warn);
+    const approver = await check.signerOf({ purpose: "answer", text, signature });
+    if (approver !== null) return { approver, signature };
+    throw approverRequired(session, callId, tool, "its key is no approver's on this machine");
   }
 
   /** Other events of the session do not matter: a running agent writes all the time. */
@@ -333,6 +362,30 @@ function notOpen(session: string, callId: string, call: Call | undefined): Holdf
   });
 }
 
+/** The text that an approver signs: this answer, for this attempt of this call, and nothing else. */
+function answerText(namespace: string, session: string, call: Call, answer: AnyAnswer): string {
+  const { callId, attempt, args } = call;
+  const { seq: _seq, via: _via, sign: _sign, asAgent: _asAgent, ...said } = answer;
+  const about = { namespace, session, callId, attempt, args, answer: said };
+  return `holdfast answer\n${canonicalOf(copyJson(about, "answer"))}\n`;
+}
+
+function approverRequired(session: string, callId: string, tool: string, why: string): HoldfastError {
+  const message = `call ${callId} of session ${session}: ${tool} requires an approver (${why})`;
+  return new HoldfastError("APPROVER_REQUIRED", message, {
+    hint: "Set your key: holdfast sign --key <file>. Allow it: holdfast approver add <name> <key>",
+    data: { session, callId, tool },
+  });
+}
+
+function notForAgents(session: string, callId: string, tool: string): HoldfastError {
+  const message = `call ${callId} of session ${session}: ${tool} takes no answer of an agent`;
+  return new HoldfastError("ROLE_REFUSED", message, {
+    hint: "Ask a person to answer. A tool allows agents with agentAnswers: true.",
+    data: { session, callId, tool },
+  });
+}
+
 /** A call that has not run is approved or denied; one that may have run is resolved. */
 function mustFit(session: string, call: Call, { outcome }: AnyAnswer): void {
   const isApproval = outcome === "approved" || outcome === "denied";
@@ -352,14 +405,18 @@ function mustFit(session: string, call: Call, { outcome }: AnyAnswer): void {
 
 function answerDraft(
   call: Call,
-  answer: AnyAnswer,
+  answer: AnyAnswer & Proof,
   result: CallResult,
   marks: FailureMarks,
   now: number,
 ): Draft {
   const { callId, attempt } = call;
-  const { by: person, via } = answer;
-  const how = via === undefined ? { person } : { person, via };
+  const { by: person, asAgent, approver, signature } = answer;
+  const via = asAgent ? "agent" : answer.via;
+  const how = {
+    ...{ person, ...(via !== undefined && { via }) },
+    ...(approver !== undefined && { approver, signature: signature ?? "" }),
+  };
   switch (answer.outcome) {
     case "landed": {
       const { why } = answer;

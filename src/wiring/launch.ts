@@ -83,7 +83,8 @@ export const ON_A_STORE = [
   "(?:goal|phase|plan|task|block|session) [a-z]+|status|inbox|ledger|fleet|watch|brief|next|doctor|decide",
   "decisions|built|ask|answer|questions|error|note|finish|facts?|forget|remember|blockers|resume|handoff",
   "calls|resolve|approve|deny|init|trust|check|rebuild|migrate|prune|supervise|export|import|backup|restore",
-  "postgres rls|events|retract|review|verify|vacuum|rekey|sign|signer add|signer remove|signer list",
+  "postgres rls|events|retract|review|verify|vacuum|rekey|sign",
+  "(?:signer|approver) (?:add|remove|list)",
 ].join("|");
 
 const WORD = `(?:${ON_A_STORE}|move|schema new|mcp|hook|completion|demo|torture|--help)(?![\\w-])`;

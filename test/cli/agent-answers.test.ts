@@ -74,6 +74,8 @@ describe("acts of a person are refused", () => {
       ["sign"],
       ["signer", "add", "ann", "ann.pub"],
       ["signer", "remove", "ann"],
+      ["approver", "add", "ann", "ann.pub"],
+      ["approver", "remove", "ann"],
       ["prune", "--older-than", "1d", "--yes"],
     ];
     const refused: [string, number][] = [];
@@ -102,7 +104,7 @@ test("a person's answer still counts", async () => {
 });
 
 /** These look, or set up what changes no history. A new operation of a person must vouch or be named here. */
-const HARMLESS = ["backup", "init", "rekey", "signer list", "supervise", "vacuum", "verify"];
+const HARMLESS = ["approver list", "backup", "init", "rekey", "signer list", "supervise", "vacuum", "verify"];
 
 test("every operation of a person vouches, or is known to be harmless", () => {
   const persons = [...OPERATIONS.values()].filter(({ who }) => who === "person");

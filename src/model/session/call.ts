@@ -153,6 +153,8 @@ export interface Call {
   granted: boolean;
   /** A person approved a call that had not run; after `until` the approval is void. */
   approval: { readonly until: number | null } | null;
+  /** Answers come from any person, from a person with an approver's key, or from agents too. */
+  readonly answers: "person" | "approver" | "agent";
   /** Its sub-agent waits for a person's answer. */
   needsPerson: boolean;
   /** It waits for a person only because the program that settled it lacked its tool. */
@@ -194,6 +196,8 @@ const result = () =>
   ]);
 /** The surface that a person used, if it was not the command line: `web`. */
 const via = () => text.optional();
+/** The signature of an answer to a tool that requires an approver, and the name of its key. */
+const proof = () => ({ approver: text.optional(), signature: text.optional() });
 const error = () => z.strictObject({ message: text, name: text.optional() });
 const settledBy = () => z.enum(SETTLED_BY);
 
@@ -211,6 +215,8 @@ export const issuedSchema = lazySchema(() =>
     failures: z.int().nonnegative(),
     attempt: z.int().positive(),
     token: z.int().nonnegative(),
+    /** Set if answers need an approver's key, or may come from agents. */
+    answers: z.enum(["approver", "agent"]).optional(),
   }),
 );
 export type IssuedData = DataOf<typeof issuedSchema>;
@@ -223,6 +229,7 @@ export const completedSchema = lazySchema(() =>
     by: settledBy(),
     person: text.optional(),
     via: via(),
+    ...proof(),
     why: text.optional(),
     note: text.optional(),
   }),
@@ -238,6 +245,7 @@ export const failedSchema = lazySchema(() =>
     by: settledBy(),
     person: text.optional(),
     via: via(),
+    ...proof(),
     why: text.optional(),
     messageId: text.nullable().optional(),
     tool: text.optional(),
@@ -291,7 +299,7 @@ export const waitingSchema = lazySchema(() =>
 export type WaitingData = DataOf<typeof waitingSchema>;
 
 export const grantedSchema = lazySchema(() =>
-  z.strictObject({ callId: knownCallId, person: text, via: via(), why: text }),
+  z.strictObject({ callId: knownCallId, person: text, via: via(), ...proof(), why: text }),
 );
 export type GrantedData = DataOf<typeof grantedSchema>;
 
@@ -301,6 +309,7 @@ export const approvedSchema = lazySchema(() =>
     callId: knownCallId,
     person: text,
     via: via(),
+    ...proof(),
     why: text.optional(),
     args: json.optional(),
     /** The approval is void from this time on. */

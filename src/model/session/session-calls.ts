@@ -207,6 +207,7 @@ function newCall(data: IssuedData, place: Place, keySince: number | null = null)
     doubt: null,
     granted: false,
     approval: null,
+    answers: data.answers ?? "person",
     lacksTool: false,
     needsPerson: false,
     repeats: null,

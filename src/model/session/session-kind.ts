@@ -23,7 +23,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 9,
+  foldVersion: 10,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,
