@@ -16,7 +16,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["stores", "journal"],
   ["ledger", "encryption"],
   ["session", "goal", "state-files"],
-  ["projections", "supervisor", "wiring"],
+  ["projections", "supervisor", "wiring", "agent-sessions"],
   ["open-store.ts", "config"],
   ["open.ts"],
   ["operations"],

@@ -3,7 +3,9 @@
  * commander nor any schema. Anything but the plain options takes the long way, which answers the same.
  */
 
+import { hasNews, spoolFolder } from "../agent-sessions/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
+import { age } from "../model/time.ts";
 import { openStore } from "../open-store.ts";
 import type { GoalStatus, Need, Status, StorePlace } from "../operations/index.ts";
 import {
@@ -11,6 +13,7 @@ import {
   locateStore,
   oneLineError,
   openAndMergeEvents,
+  openAndPutBack,
   openOptionsOf,
   readStatus,
   requireStore,
@@ -101,6 +104,10 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
       const who = by === null ? "not held" : `${by}${elsewhere ? ", in another clone" : ""}`;
       return `  ${task}  ${who}  ${name}`;
     }),
+    ...goal.crashed.map(
+      ({ session, at }) =>
+        `  ${mark(paint)} ${session} crashed ${age(Date.now() - at)} ago: its tasks are open`,
+    ),
     ...goal.merged.map((each) => `  ${mark(paint)} ${each}`),
   ];
 }
@@ -190,10 +197,21 @@ export async function showStatus({
     opened = await openReadOnly(place);
   }
   if (!place.isNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
+  const putBack = async (): Promise<void> => {
+    await opened.close();
+    // A store that cannot be written is shown as it is.
+    await openAndPutBack(place, warn).catch(warn);
+    opened = await openReadOnly(place);
+  };
+  if (!place.isNamed && hasNews(spoolFolder(place.home), Date.now())) await putBack();
   const screen = await openScreen({ store, namespace, line });
   const { coversAll } = place;
   const options = { ...openOptionsOf(place), coversAll, goal: goalOption(goal), now: Date.now(), notTakenIn };
-  const status = await readStatus(opened, options);
+  let status = await readStatus(opened, options);
+  if (status.goals.some(({ working }) => working.some(({ by }) => by === null))) {
+    await putBack();
+    status = await readStatus(opened, options);
+  }
   const warning = sealWarning(status);
   if (warning !== null) warn(warning);
   const page = (each: typeof status) => statusPage(each, screen);

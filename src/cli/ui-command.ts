@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { agentAbove } from "../hooks/index.ts";
+import { agentAbove } from "../agent-sessions/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { startUi, type Ui } from "../web/index.ts";
 import { type Options, wholeNumber } from "./command.ts";

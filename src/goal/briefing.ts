@@ -41,7 +41,7 @@ import {
 } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import type { FileCheck } from "./file-check.ts";
-import { isOpeningNote } from "./session-acts.ts";
+import { hasCrashed, isOpeningNote } from "./session-acts.ts";
 
 export const MIN_BRIEFING_TOKENS = 200;
 
@@ -56,7 +56,7 @@ export interface BriefingOptions {
   readonly notTakenIn?: readonly string[];
   /** A notice about the store itself, such as that it has moved. */
   readonly storeNotice?: string;
-  /** The reader's own session, which the briefing leaves out. */
+  /** The reader's own session: the briefing only says if it crashed before. */
   readonly session?: string;
 }
 
@@ -378,8 +378,11 @@ function taskLines({ state, limit }: BriefingFacts, survey: Survey, next: Task |
     ...as("FAILED", tasksIn(state, "failed").sort(compareTasks)),
     ...as("READY", survey.ready.filter(isOther).slice(0, 20)),
   ];
-  return linesOf(rows, ({ task: { id, title, claim, failure }, name }) => {
-    if (name === "READY") return `READY ${id} ${quoted(title, limit)}`;
+  return linesOf(rows, ({ task: { id, title, claim, failure, previous }, name }) => {
+    if (name === "READY") {
+      const note = previous?.note == null ? "" : `, begun before, last note ${quoted(previous.note, limit)}`;
+      return `READY ${id} ${quoted(title, limit)}${note}`;
+    }
     if (name === "TAKEN")
       return `TAKEN ${id} ${quoted(title, limit)} by ${quotedName(claim?.by.name ?? "", limit)}`;
     const how = failure?.retryable ? "can be retried" : "not to be retried";
@@ -434,14 +437,37 @@ function sessionLines({ state, now, limit, reader }: BriefingFacts): { lines: st
   const handoff = listed.find(({ handoffReason }) => handoffReason !== null);
   const others = listed.filter((entry) => entry !== handoff);
   const ranked = handoff ? [handoff, ...others] : others;
+  const own = state.history.get(reader ?? "");
+  const opening = own && hasCrashed(own) ? [ownCrash(state, own, limit)] : [];
   const lines = ranked.slice(0, SESSION_LINES).map((entry) => {
     const reason = entry.handoffReason === null ? "" : `, handed off: ${quoted(entry.handoffReason, limit)}`;
     const note = entry.notes.at(-1);
     const notes = note === undefined ? "" : `, note ${quoted(note, limit)}`;
     const work = `${entry.status}${placeOf(state, entry)} ${ago(now, lastTime(entry))}`;
-    return `LAST ${sessionName(entry, limit)} ${work}${reason}${notes}`;
+    const left = entry.status === "crashed" ? touchedBy(state, entry, limit) : "";
+    return `LAST ${sessionName(entry, limit)} ${work}${left}${reason}${notes}`;
   });
-  return { lines, hidden: ranked.length - lines.length };
+  return { lines: [...opening, ...lines], hidden: ranked.length - lines.length };
+}
+
+/** The reader's own conversation died and was resumed. Its transcript may lack the last tool call. */
+function ownCrash(state: GoalState, entry: HistoryEntry, limit: number): string {
+  const { id, workingOn } = entry;
+  const isHeld = workingOn !== null && state.tasks.get(workingOn)?.claim?.session === id;
+  const claim = isHeld ? "you still hold it" : "it was put back, claim it again";
+  const task = workingOn === null ? "" : ` in ${workingOn}, ${claim}`;
+  return `YOU crashed${task}${touchedBy(state, entry, limit)}`;
+}
+
+const FILES_NAMED = 8;
+
+/** The files that the session edited last, which may be half written. */
+function touchedBy(state: GoalState, { id }: HistoryEntry, limit: number): string {
+  const files = [...state.files.values()].filter(({ session }) => session === id);
+  if (files.length === 0) return "";
+  const latest = files.sort((a, b) => (b.modifiedAt ?? 0) - (a.modifiedAt ?? 0)).slice(0, FILES_NAMED);
+  const more = files.length > latest.length ? ` and ${files.length - latest.length} more` : "";
+  return `, edited ${latest.map(({ path }) => quotedName(path, limit)).join(", ")}${more}`;
 }
 
 function lastTime({ endedAt, startedAt }: HistoryEntry): number {

@@ -50,6 +50,11 @@ function openingNote(state: GoalState, session: string, left: HistoryEntry | nul
   return `Continuing from ${left.id}: ${left.handoffReason}`.slice(0, 1_000);
 }
 
+/** Whether the active session started again after its own crash. */
+export function hasCrashed({ status, notes }: HistoryEntry): boolean {
+  return status === "active" && notes.at(-1) === OWN_CRASH;
+}
+
 export function isOpeningNote(note: string, { resumes }: HistoryEntry): boolean {
   if (note === OWN_CRASH) return true;
   return note === `Resuming from ${resumes} crash` || note.startsWith(`Continuing from ${resumes}: `);

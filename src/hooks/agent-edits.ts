@@ -2,10 +2,10 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
+import { sessionName } from "../agent-sessions/index.ts";
 import { noteAgentEdit, PLANNING, pathBelowRoot, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL } from "../wiring/index.ts";
 import type { AgentEvent } from "./agent-event.ts";
-import { sessionName } from "./spool.ts";
 
 const MAX_BYTES = 16 << 20;
 

@@ -27,6 +27,8 @@ export interface AgentEvent {
   /** Reason of a session start: startup, resume, clear, compact. */
   readonly source: string;
   readonly files: readonly string[];
+  /** Those of `files` that the tool made. */
+  readonly created: readonly string[];
   readonly reason: string | null;
   readonly contextUsage: number | null;
 }
@@ -56,6 +58,7 @@ export function readAgentEvent(
     cwd: textOf(input["cwd"]) ?? (Array.isArray(roots) ? textOf(roots[0]) : null),
     source: sourceOf(input),
     files: event === "touched" ? filesOf(input) : [],
+    created: event === "touched" ? createdFiles(input) : [],
     reason: textOf(input["reason"]) ?? textOf(input["error"]) ?? textOf(input["trigger"]),
     contextUsage: typeof usage === "number" && usage >= 0 && usage <= 100 ? usage / 100 : null,
   };
@@ -99,6 +102,15 @@ function filesOf(input: Input): string[] {
   ];
   const patched = patches.flatMap((each) => (typeof each === "string" ? patchedFiles(each) : []));
   return [...new Set([...named.flatMap((each) => textOf(each) ?? []), ...patched])];
+}
+
+/** Claude Code answers `type: "create"`, Gemini CLI says it in words, a patch has a line for it. */
+function createdFiles(input: Input): string[] {
+  const { type, llmContent } = (input["tool_response"] ?? {}) as Input;
+  const said = typeof llmContent === "string" && /^Successfully created/.test(llmContent);
+  if (type === "create" || said) return filesOf(input);
+  const patch = JSON.stringify(input["tool_input"] ?? "");
+  return [...patch.matchAll(/\*\*\* Add File: (.+?)(?:\\r)?\\n/g)].map(([, path = ""]) => path);
 }
 
 /** The files in a patch of Codex's format, such as `*** Update File: src/a.ts`. */

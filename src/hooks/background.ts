@@ -12,7 +12,9 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { join } from "node:path";
-import { findStore, locateStore } from "../operations/index.ts";
+import { Journal } from "../journal/index.ts";
+import { openStore } from "../open-store.ts";
+import { findStore, ingestAgents, locateStore, openOptionsOf, type StorePlace } from "../operations/index.ts";
 
 /** `from` is the folder in which the hook looked for the store; the new process looks from there too. */
 export function startIngest(verb: string, from: string): void {
@@ -45,10 +47,27 @@ export async function runIngest(reporter: Reporter): Promise<void> {
   const warn = (error: unknown): void => reporter.warn(place.home, error);
   try {
     lowerPriority();
-    const { ingestAll } = await import("./ingest-worker.ts");
-    await ingestAll({ place, folder: join(place.home, "hooks"), warn, say: reporter.say });
+    await ingestStore(place, { warn, say: reporter.say });
   } catch (error) {
     warn(error);
+  }
+}
+
+/** Limit for a store that others have locked. No agent waits here, but the process must end at some point. */
+const BUSY_MS = 10_000;
+
+/** Opens only store and journal: sessions and calls are not needed here. */
+async function ingestStore(
+  place: StorePlace,
+  reporter: { warn(error: unknown): void; say(text: string): void },
+): Promise<void> {
+  const { encryption } = place.config;
+  const store = await openStore(place.address, { busyMs: BUSY_MS, encryption });
+  try {
+    const journal = new Journal({ ...openOptionsOf(place), store, warn: reporter.warn });
+    await ingestAgents(journal, place, reporter);
+  } finally {
+    await store.close();
   }
 }
 

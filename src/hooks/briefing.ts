@@ -3,6 +3,7 @@
  * something does not answer in time, the briefing leaves it out and says so.
  */
 
+import { type GoalChoice, GoalPreview, previewSpools } from "../agent-sessions/index.ts";
 import { type BriefingOptions, checkFiles, dataElement, makeBriefing } from "../goal/index.ts";
 import { loadStream, payloadsOf } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
@@ -10,6 +11,8 @@ import { type GoalState, goalFold } from "../model/goal/index.ts";
 import { streamName } from "../model/names.ts";
 import { openStore } from "../open-store.ts";
 import {
+  chosenGoal,
+  goalChoice,
   goalRows,
   knownGoals,
   oneLineError,
@@ -21,9 +24,6 @@ import {
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
-import { chosenGoal, type GoalChoice, goalChoice } from "./goal-choice.ts";
-import { previewSpools } from "./ingest.ts";
-import { GoalPreview } from "./preview.ts";
 
 export interface BriefingRequest {
   readonly place: StorePlace;
@@ -86,8 +86,9 @@ async function brief(request: BriefingRequest): Promise<string> {
   const identity =
     session === null
       ? ""
-      : `You are session ${session} of the goal below. Pass --by ${session} --role worker ` +
-        `--session ${session} to holdfast task claim.\n`;
+      : `You are session ${session} of the goal below. If you have the MCP tools of the server holdfast, ` +
+        "use them (task_claim, task_progress, task_submit): they know your session, and work in a sandbox. " +
+        `Else pass --by ${session} --role worker --session ${session} to holdfast task claim.\n`;
   const unchecked =
     uncheckedFiles === 0 ? "" : `${uncheckedFiles} recorded files were not checked: holdfast check\n`;
   const head = sealNote + identity + mergeNote + unchecked;

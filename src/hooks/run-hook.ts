@@ -21,10 +21,19 @@ import {
   writeSync,
 } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
+import {
+  isFirstToBrief,
+  processAbove,
+  Spool,
+  type SpoolLine,
+  sessionName,
+  type TouchedFile,
+} from "../agent-sessions/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { StorePlace } from "../operations/index.ts";
 import {
+  chosenGoal,
   findStore,
   isWorkFile,
   locateStore,
@@ -43,9 +52,6 @@ import {
   MAX_CONTEXT_CHARS,
   readAgentEvent,
 } from "./agent-event.ts";
-import { chosenGoal } from "./goal-choice.ts";
-import { processAbove } from "./process-above.ts";
-import { isFirstToBrief, Spool, type SpoolLine, sessionName, type TouchedFile } from "./spool.ts";
 
 /** Scale with the time that Node took to start: a busy machine needs longer for everything. */
 const LOCK_MS = { min: 30, max: 500, perStart: 0.3 };
@@ -155,6 +161,8 @@ function trySpool(about: AgentEvent, place: StorePlace): boolean {
 function spoolLine(about: AgentEvent, place: StorePlace): boolean {
   const { agent, conversation, event } = about;
   if (conversation === REHEARSAL) return event === "session-start";
+  // Gemini CLI announces a compression before it knows whether there is anything to compress.
+  if (agent === "gemini" && event === "checkpoint" && about.source !== "manual") return false;
   const folder = join(place.home, "hooks");
   const name = sessionName(agent, conversation);
   if (event === "session-start" && !isFirstToBrief(folder, name, about.source, Date.now())) return false;
@@ -212,7 +220,8 @@ function lineOf(about: AgentEvent, place: StorePlace): SpoolLine {
 }
 
 /** Files outside the project or above 16 MB are left out. */
-function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
+function touchedFiles(about: AgentEvent, root: string): TouchedFile[] {
+  const { files, cwd } = about;
   return files.flatMap((file): TouchedFile[] => {
     const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
     const path = pathBelowRoot(root, full);
@@ -220,7 +229,8 @@ function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
     const stats = statSync(full, { throwIfNoEntry: false });
     if (!stats) return [{ path, hash: null }];
     if (!stats.isFile() || stats.size > MAX_HASHED_BYTES) return [];
-    return [{ path, hash: sha256(readFileSync(full)) }];
+    const created = about.created.includes(file) ? { created: true as const } : {};
+    return [{ path, hash: sha256(readFileSync(full)), ...created }];
   });
 }
 

@@ -5,13 +5,14 @@
  * create one. On a database server, the first operation that can start from nothing creates the schema.
  */
 
-import { type Goal, goalCore, openGoal } from "../goal/index.ts";
+import { type Goal, goalCore, openGoal, resetLostClaims } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, mayDo } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import { type Holdfast, type OpenOptions, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
+import { ingestNews } from "./agent-sessions.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { readSeal, sealWarning } from "./moved-store.ts";
 import { showsAnother, syncPlanningFolder } from "./planning-folder.ts";
@@ -43,10 +44,12 @@ export interface ContextOptions extends StoreOptions {
   readonly warn?: (error: unknown) => void;
 }
 
+const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
+
 export class Context {
   readonly place: StorePlace;
   readonly cwd: string;
-  readonly by: Actor;
+  by: Actor;
   readonly caller: Caller;
   readonly agent: string | null;
   /** Recorded with a person's act, if it did not come from the command line. */
@@ -156,6 +159,7 @@ export class Context {
     if (!this.isStoreNamed) {
       this.merge = await mergeNewEvents(this.place, holdfast);
       this.notTakenIn = [...this.merge.problems, ...unparsedEdits(this.place)];
+      if (!this.isReadOnly) await ingestNews(holdfast.journal, this.place);
     }
     return holdfast;
   }
@@ -220,6 +224,13 @@ export class Context {
     const holdfast = await this.holdfast();
     const name = await this.goalId(id);
     return openGoal(holdfast.journal, name, { by: this.by, root: this.place.root, stale: "use" });
+  }
+
+  /** The goal as an answer shows it: a task whose holder is gone is put back first. */
+  async shownGoal(id: string | undefined): Promise<Goal> {
+    const goal = await this.readGoal(id);
+    if (!this.isReadOnly) await resetLostClaims(goal, WATCHER, { staleAfterMs: null });
+    return goal;
   }
 
   /** The named goal (a unique prefix is enough), else this worktree's, else the only one that is not done. */

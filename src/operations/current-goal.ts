@@ -5,6 +5,7 @@
 
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { GoalChoice, SessionOrigin } from "../agent-sessions/index.ts";
 import { allRows } from "../journal/index.ts";
 import { streamId } from "../model/names.ts";
 import type { Store, StreamRow } from "../store.ts";
@@ -49,6 +50,27 @@ export function knownGoals(rows: readonly StreamRow[], chosen: string | null): K
   const open = unfinished.length > 0 ? unfinished.map(({ stream }) => streamId(stream)) : all;
   if (chosen !== null && all.includes(chosen)) return { all, open, current: chosen };
   return { all, open, current: open.length === 1 ? (open[0] ?? null) : null };
+}
+
+export function chosenGoal(place: StorePlace): string | null {
+  return process.env["HOLDFAST_GOAL"] || currentGoal(place);
+}
+
+/** The goal of a session: the one that its start recorded, else that of its worktree. */
+export function goalChoice(place: StorePlace, rows: readonly StreamRow[]): GoalChoice {
+  const cache = new Map<string, string | null>();
+  const choose = ({ root, goal }: SessionOrigin): string | null => {
+    const chosen = goal ?? (root === null ? chosenGoal(place) : currentGoal({ ...place, root }));
+    return knownGoals(rows, chosen).current;
+  };
+  return (origin) => {
+    const key = JSON.stringify([origin.root, origin.goal]);
+    const cached = cache.get(key);
+    if (cached !== undefined) return cached;
+    const chosen = choose(origin);
+    cache.set(key, chosen);
+    return chosen;
+  };
 }
 
 function readChosen(home: string): Record<string, string> {

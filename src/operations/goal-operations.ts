@@ -129,7 +129,7 @@ async function shownGoal(
   id: string | undefined,
   at?: number | string,
 ): Promise<z.input<typeof goalResult>> {
-  const handle = await context.readGoal(id);
+  const handle = await (at === undefined ? context.shownGoal(id) : context.readGoal(id));
   const { notTakenIn } = context;
   if (at === undefined) return goalView({ ...nowOf(handle), now: context.now(), notTakenIn, asOf: null });
   const moment = await handle.at(typeof at === "number" ? at : momentOf(at));
@@ -275,7 +275,7 @@ export const goalOperations = [
       stale: z.boolean(),
     }),
     async run(context, { goal: id, ...options }) {
-      const { state, seq } = await context.readGoal(id);
+      const { state, seq } = await context.shownGoal(id);
       const { files } = await checkFiles(context.place.root, state.files.values());
       const { notTakenIn } = context;
       const all = { ...definedFields(options), files, notTakenIn };
@@ -292,7 +292,7 @@ export const goalOperations = [
     input: z.strictObject({ goal }),
     result: nextWork.extend({ goal: text }),
     async run(context, input) {
-      const handle = await context.readGoal(input.goal);
+      const handle = await context.shownGoal(input.goal);
       const { notTakenIn } = context;
       return { goal: handle.id, ...nextView(handle.state, { now: context.now(), notTakenIn }) };
     },
@@ -338,7 +338,7 @@ export const goalOperations = [
       tasks: z.array(view.taskRow),
     }),
     async run(context, input) {
-      const { state } = await context.readGoal(input.goal);
+      const { state } = await context.shownGoal(input.goal);
       const survey = surveyGoal(state);
       const rows = [...state.tasks.values()].sort(compareTasks).map((each) => view.taskRowView(each, survey));
       const isWanted = ({ status }: z.input<typeof view.taskRow>): boolean =>

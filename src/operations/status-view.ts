@@ -28,6 +28,8 @@ const goal = z.strictObject({
   submitted: z.int(),
   failed: z.int(),
   working: z.array(working),
+  /** Agents whose last session crashed, and when; empty once another session has started. */
+  crashed: z.array(z.strictObject({ session: text, at: z.int() })),
   /** How a merge changed work that was already done, latest first. */
   merged: z.array(text),
 });

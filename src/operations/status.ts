@@ -16,6 +16,7 @@ import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals, type Source } from "./current-goal.ts";
 import { readSeal } from "./moved-store.ts";
 import type { GoalStatus, Need, Status, Working } from "./status-view.ts";
+import { openOptionsOf, type StorePlace } from "./store-place.ts";
 
 const GOALS_SHOWN = 5;
 const SESSIONS_COUNTED = 500;
@@ -100,6 +101,18 @@ async function needsElsewhere(source: Source, now: number): Promise<Need[]> {
   });
 }
 
+/** Ingests what hooks left and puts back the tasks of agents that are gone, in a store opened for this. */
+export async function openAndPutBack(place: StorePlace, warn: (error: unknown) => void): Promise<void> {
+  const { open } = await import("../open.ts");
+  const { putBackAbandoned } = await import("./agent-sessions.ts");
+  const holdfast = await open(place.address ?? {}, { ...openOptionsOf(place), warn });
+  try {
+    await putBackAbandoned(holdfast.journal, place);
+  } finally {
+    await holdfast.close();
+  }
+}
+
 interface GoalSource extends Source {
   readonly codecs: readonly PayloadCodec[];
 }
@@ -122,6 +135,7 @@ async function goalStatus(source: GoalSource, row: StreamRow, now: number): Prom
     submitted: count("submitted"),
     failed: count("failed"),
     working: await workingOn(source, stream, inProgress),
+    crashed: await lastCrashes(source, stream),
     merged: await mergeNotes(source, stream, rows, now),
   };
 }
@@ -174,6 +188,15 @@ async function foldGoal({ codecs, ...source }: GoalSource, stream: string): Prom
     if (!isHoldfastError(error) || error.code.startsWith("STORE_")) throw error;
     return null;
   }
+}
+
+/** The sessions that crashed after every other session of the goal had started. */
+async function lastCrashes(source: Source, stream: string): Promise<GoalStatus["crashed"]> {
+  const rows = await itemRows(source, { stream, kind: "history" });
+  const started = Math.max(...rows.map(({ at }) => at ?? 0));
+  return rows.flatMap(({ id, status, doneAt }) =>
+    status === "crashed" && doneAt != null && doneAt >= started ? [{ session: id, at: doneAt }] : [],
+  );
 }
 
 async function mergeNotes(

@@ -297,7 +297,7 @@ export function isOurPlugin(value: unknown): boolean {
 
 export function isOurServer(value: unknown): boolean {
   const { args } = (value ?? {}) as { args?: unknown };
-  return Array.isArray(args) && args.at(-1) === "mcp";
+  return Array.isArray(args) && /(^|" )mcp$/.test(String(args.at(-1)));
 }
 
 /** `claude,codex`, `all` or `none`. */

@@ -19,6 +19,17 @@ const PROJECT: Readonly<Record<AgentName, string>> = {
   opencode: `"$(git rev-parse --show-toplevel 2>/dev/null || pwd)"`,
 };
 
+/** A new worktree has no `node_modules`: it uses those of the checkout that has the git directory. */
+const MAIN_CHECKOUT = `"$(dirname "$(git rev-parse --path-format=absolute --git-common-dir 2>/dev/null)")"`;
+
+/**
+ * Starts the server as the agent's own child. npx would put two processes between them and take a second, in
+ * which an agent sends its first request without our tools.
+ */
+const SERVER =
+  `h="$(git rev-parse --show-toplevel 2>/dev/null || pwd)"/${LOCAL}; ` +
+  `test -x "$h" || h=${MAIN_CHECKOUT}/${LOCAL}; exec "$h" mcp`;
+
 const NOT_INSTALLED =
   "holdfast is neither in this project's node_modules nor on the PATH that an agent has, so it is wired by " +
   "its place on this machine; after npm install holdfast run init again";
@@ -49,8 +60,10 @@ export function findLaunch(
   }
   if (existsSync(join(root, LOCAL))) {
     // A fresh clone has the wiring before npm install: then nothing runs, and nothing fails.
-    const shell = (agent: AgentName): string => `h=${PROJECT[agent]}/${LOCAL}; test ! -x "$h" || exec "$h"`;
-    const mcp = { command: "npx", args: ["--no-install", "holdfast", "mcp"] };
+    const shell = (agent: AgentName): string =>
+      `h=${PROJECT[agent]}/${LOCAL}; test -x "$h" || h=${MAIN_CHECKOUT}/${LOCAL}; ` +
+      `test ! -x "$h" || exec "$h"`;
+    const mcp = { command: "sh", args: ["-c", SERVER] };
     const untrusted = isOfProject(root, self) ? null : OF_THE_REPOSITORY;
     return { shell, mcp, typed: "npx holdfast", note: null, untrusted };
   }

@@ -1,8 +1,10 @@
 /**
  * The agent that the server acts for, and its store.
  *
- * Name: `--by`, or the client's name and process id, such as `claude-code-1k2`. It survives restarts of this
- * server, because the name proves a claim.
+ * Name: `--by`; else the session that the agent's hooks started, such as `claude-7f2a91bc0001`; else the
+ * client's name and process id, such as `claude-code-1k2`. Hooks and server are one agent: a claim over MCP
+ * belongs to the session, so it comes back when the agent dies and stays when its conversation is resumed.
+ * Every name survives restarts of this server, because the name proves a claim.
  *
  * Store: opened on first use; a call that fails, or can only read, is followed by another attempt.
  *
@@ -10,6 +12,7 @@
  * An agent whose server restarts keeps its tasks; five minutes after it is gone, others may claim them.
  */
 
+import { processAbove, sessionOfProcess, spoolFolder } from "../../agent-sessions/index.ts";
 import type { Actor, GoalRole } from "../../model/goal/index.ts";
 import { streamName } from "../../model/names.ts";
 import { Context, type Operation, perform } from "../../operations/index.ts";
@@ -30,6 +33,8 @@ const warn = (error: unknown): void => {
 };
 
 const CLAIMING = ["task claim", "task start"];
+/** Operations that act on the agent's own session unless one is named. */
+const OF_SESSION = [...CLAIMING, "brief", "resume", "note", "handoff", "finish"];
 
 export class AgentSession {
   private readonly options: ServerOptions;
@@ -41,6 +46,9 @@ export class AgentSession {
   private readonly goals = new Set<string>();
   /** The session that `resume` started. Claims belong to it, so that `handoff` releases them. */
   private session: { readonly goal: string; readonly id: string } | undefined;
+  private readonly above = processAbove();
+  /** The session of the hooks that the same agent process runs. */
+  private hookSession: string | null = null;
   private readonly timer: NodeJS.Timeout;
 
   constructor(options: ServerOptions) {
@@ -59,14 +67,24 @@ export class AgentSession {
       .toLowerCase()
       .replace(/[^a-z0-9]+/g, "-")
       .slice(0, 60);
-    return { name: by ?? `${client}-${process.ppid.toString(36)}`, role };
+    const own = this.above?.pid ?? process.ppid;
+    return { name: by ?? this.hookSession ?? `${client}-${own.toString(36)}`, role };
+  }
+
+  /** Looks again at each call: an agent may start another conversation in the same process. */
+  private findHookSession({ place }: Context): void {
+    if (this.options.by !== undefined || place.isNamed || this.above === null) return;
+    this.hookSession = sessionOfProcess(spoolFolder(place.home), this.above);
   }
 
   perform(operation: Operation, input: Readonly<Record<string, unknown>>): Promise<unknown> {
     return this.use(async (context) => {
       const isClaim = CLAIMING.includes(operation.name);
-      const isOfSession = isClaim || operation.name === "brief";
-      const said = isOfSession ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
+      this.findHookSession(context);
+      context.by = this.by;
+      const said = OF_SESSION.includes(operation.name)
+        ? { ...(await this.ownSession(context, input["goal"])), ...input }
+        : input;
       const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
       const { goal, session } = result;
       if (operation.name === "resume" && goal !== undefined && session) this.session = { goal, id: session };
@@ -125,9 +143,18 @@ export class AgentSession {
   }
 
   private async ownSession(context: Context, goal: unknown): Promise<{ session?: string }> {
+    if (this.hookSession !== null && this.options.by === undefined)
+      return this.activeHookSession(context, goal);
     if (!this.session) return {};
     const isSame = (await context.goalId(goal as string | undefined)) === this.session.goal;
     return isSame ? { session: this.session.id } : {};
+  }
+
+  /** The hook session, if the goal has it: its lines may belong to another goal. */
+  private async activeHookSession(context: Context, goal: unknown): Promise<{ session?: string }> {
+    const { state } = await context.readGoal(goal as string | undefined);
+    const session = this.hookSession ?? "";
+    return state.history.has(session) ? { session } : {};
   }
 
   /** An error here is only logged: the next call that needs the claim or the store reports it. */

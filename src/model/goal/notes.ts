@@ -103,7 +103,7 @@ export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
 /** In place of the hash of a file that was listed, but never seen: no content has it. */
 export const UNSEEN_HASH = "0".repeat(64);
 
-export const FILE_ACTS = ["examined", "modified", "deleted"] as const;
+export const FILE_ACTS = ["examined", "created", "modified", "deleted"] as const;
 export type FileAct = (typeof FILE_ACTS)[number];
 
 /**

@@ -16,14 +16,27 @@ import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalState } from "../model/goal/index.ts";
 import { isRelativePath } from "../model/goal/index.ts";
 import { redactSecrets } from "../model/secrets.ts";
-import { type AssignedLine, assignGoals, type GoalChoice } from "./goal-choice.ts";
-import { processStatus } from "./process-above.ts";
-import { removeOldMarks, Spool, type SpooledLine, type SpoolLine, type TouchedFile } from "./spool.ts";
-
-/** Without a process to check, a session counts as crashed after this time without a line. */
-const SILENT_MS = 60 * 60_000;
+import {
+  isAgentGone,
+  removeOldMarks,
+  Spool,
+  type SpooledLine,
+  type SpoolLine,
+  type TouchedFile,
+} from "./spool.ts";
 
 const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
+
+/**
+ * Where a session started. All worktrees of a repository share one spool folder, and each may work on its own
+ * goal. Without a recorded root, the folder of the current process counts.
+ */
+export interface SessionOrigin {
+  readonly root: string | null;
+  readonly goal: string | null;
+}
+
+export type GoalChoice = (origin: SessionOrigin) => string | null;
 
 type ByActor<Input> = Input & { readonly by: Actor };
 
@@ -37,7 +50,7 @@ export interface SessionRecorder {
   recordFiles(
     input: ByActor<{
       session: string;
-      files: readonly { path: string; act: "modified" | "deleted"; hash?: string }[];
+      files: readonly { path: string; act: "created" | "modified" | "deleted"; hash?: string }[];
     }>,
   ): unknown;
   reset(input: ByActor<{ task: string; why: string; force: true }>): unknown;
@@ -45,7 +58,12 @@ export interface SessionRecorder {
 
 export interface IngestTarget {
   readonly choose: GoalChoice;
-  open(id: string, root: string | null): Promise<SessionRecorder & Pick<Goal, "seq" | "events">>;
+  /** The goal, to be written for this session, which started in the worktree `root`. */
+  open(
+    id: string,
+    root: string | null,
+    session: string,
+  ): Promise<SessionRecorder & Pick<Goal, "seq" | "events">>;
   /** Called for each conversation that waits until a goal is chosen. */
   none(session: string): void;
 }
@@ -111,7 +129,7 @@ async function ingestSpool(target: IngestTarget, spool: Spool, now: number): Pro
     }
     const next = lines.findIndex((each, index) => index > from && each.goal !== id);
     const run = lines.slice(from, next < 0 ? lines.length : next);
-    const goal = await target.open(id, root);
+    const goal = await target.open(id, root, spool.name);
     await ingestLines(goal, spool, run, (line, act) => once(goal, spool, line, act));
     spool.markIngested(next < 0 ? bytes : (run.at(-1)?.end ?? 0));
     from = next;
@@ -119,10 +137,12 @@ async function ingestSpool(target: IngestTarget, spool: Spool, now: number): Pro
   const ids = new Set(lines.flatMap(({ goal }) => goal ?? []));
   let isOver = true;
   for (const id of ids) {
-    const goal = await target.open(id, lines.find((each) => each.goal === id)?.root ?? null);
+    const { root = null } = lines.find((each) => each.goal === id) ?? {};
+    const goal = await target.open(id, root, spool.name);
     await noticeCrash(goal, spool, lines, now);
     isOver &&= !isActive(goal, spool);
   }
+  if (isAgentGone(all, now)) spool.append({ at: now, type: "crashed" });
   if (isOver) spool.removeIfOld(all, now);
 }
 
@@ -222,10 +242,13 @@ async function recordFiles(
     return !known || known.hash !== hash || known.session !== spool.name;
   });
   if (changed.length === 0) return;
+  const made = new Set(touched.filter(({ created }) => created).map(({ path }) => path));
   await startSession(goal, spool, false);
-  const files = changed.map(({ path, hash }) =>
-    hash === null ? { path, act: "deleted" as const } : { path, act: "modified" as const, hash },
-  );
+  const files = changed.map(({ path, hash }) => {
+    if (hash === null) return { path, act: "deleted" as const };
+    const isNew = made.has(path) && !goal.state.files.has(path);
+    return { path, act: isNew ? ("created" as const) : ("modified" as const), hash };
+  });
   await goal.recordFiles({ files, session: spool.name, by: actorOf(spool) });
 }
 
@@ -241,12 +264,7 @@ async function noticeCrash(
     if (last.goal !== null) await crash(goal, spool, `it continued with goal ${last.goal}`);
     return;
   }
-  if (last.line.type === "end") return;
-  const start = lines.findLast(({ line }) => line.type === "start")?.line;
-  const agent = start?.type === "start" ? start.process : null;
-  const status = agent === null ? "unknown" : processStatus(agent);
-  const isSilent = now - last.line.at > SILENT_MS;
-  if (status === "alive" || (status === "unknown" && !isSilent)) return;
+  if (!isAgentGone(lines, now)) return;
   await crash(goal, spool, `it never ended; last seen ${new Date(last.line.at).toISOString()}`);
 }
 
@@ -257,4 +275,23 @@ async function crash(goal: SessionRecorder, spool: Spool, notes: string): Promis
   for (const { id } of held) {
     await goal.reset({ task: id, why: `session ${spool.name} crashed`, force: true, by: WATCHER });
   }
+}
+
+interface AssignedLine extends SpooledLine {
+  readonly goal: string | null;
+  readonly root: string | null;
+}
+
+/** Drops files that the agent touched in a worktree of another goal: they belong to neither. */
+function assignGoals(all: readonly SpooledLine[], choose: GoalChoice): AssignedLine[] {
+  let origin: SessionOrigin | null = null;
+  return all.map(({ line, end }) => {
+    const root = line.root ?? null;
+    if (line.type === "start") origin = { root, goal: line.goal ?? null };
+    origin ??= { root, goal: null };
+    const goal = choose(origin);
+    const isElsewhere = root !== origin.root && choose({ root, goal: null }) !== goal;
+    const kept = line.type === "touched" && isElsewhere ? { ...line, files: [] } : line;
+    return { line: kept, end, goal, root: origin.root };
+  });
 }

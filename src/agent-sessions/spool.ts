@@ -33,13 +33,14 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { HookAgent } from "./agent-event.ts";
-import type { ProcessAbove } from "./process-above.ts";
+import { type ProcessAbove, processStatus } from "./process-above.ts";
 
 export interface TouchedFile {
   /** Relative to the root, with `/` as separator. */
   readonly path: string;
   readonly hash: string | null;
+  /** The tool made the file. */
+  readonly created?: true;
 }
 
 interface LineOrigin {
@@ -62,6 +63,8 @@ export type SpoolLine = LineOrigin &
     | { readonly type: "stop" }
     | { readonly type: "failed"; readonly reason: string }
     | { readonly type: "end"; readonly reason: string | null }
+    /** Written by the ingesting process once it noticed that the agent is gone. */
+    | { readonly type: "crashed" }
   );
 
 export interface SpooledLine {
@@ -77,6 +80,55 @@ export interface IngestIntent {
 }
 
 const KEEP_SPOOL_MS = 86_400_000;
+
+/** Without a process to check, a session counts as crashed after this time without a line. */
+const SILENT_MS = 60 * 60_000;
+
+/** Whether the agent behind these lines died without an end, and no `crashed` line says so yet. */
+export function isAgentGone(lines: readonly { readonly line: SpoolLine }[], now: number): boolean {
+  const last = lines.at(-1)?.line;
+  if (!last || last.type === "end" || last.type === "crashed") return false;
+  const agent = agentOf(lines);
+  const status = agent === null ? "unknown" : processStatus(agent);
+  return status === "gone" || (status === "unknown" && now - last.at > SILENT_MS);
+}
+
+function agentOf(lines: readonly { readonly line: SpoolLine }[]): ProcessAbove | null {
+  const start = lines.findLast(({ line }) => line.type === "start")?.line;
+  return start?.type === "start" ? start.process : null;
+}
+
+/** True if ingestion would change a goal: a line is pending, or an agent is gone. */
+export function hasNews(folder: string, now: number): boolean {
+  return Spool.all(folder).some((spool) => {
+    const { all, pending } = spool.read();
+    return pending.some(({ line }) => isEvent(line)) || isAgentGone(all, now);
+  });
+}
+
+/** A `stop` line is only a heartbeat, and a `crashed` line repeats what the goal has. */
+function isEvent({ type }: SpoolLine): boolean {
+  return type !== "stop" && type !== "crashed";
+}
+
+/**
+ * The session that hooks started for this agent process, so that its MCP server acts as the same agent. The
+ * latest one, if a process has had several conversations.
+ */
+export function sessionOfProcess(folder: string, above: ProcessAbove): string | null {
+  const found = Spool.all(folder).flatMap((spool) => {
+    const { all } = spool.read();
+    const agent = agentOf(all);
+    const last = all.at(-1)?.line;
+    const isSame = agent?.pid === above.pid && agent.started === above.started && agent.boot === above.boot;
+    return isSame && last && last.type !== "end" ? [{ name: spool.name, at: last.at }] : [];
+  });
+  return found.sort((a, b) => a.at - b.at).at(-1)?.name ?? null;
+}
+
+export function spoolFolder(home: string): string {
+  return join(home, "hooks");
+}
 
 export class Spool {
   /** For example `claude-7f2a91bc`; also the name of the session in the goal's history. */
@@ -140,9 +192,9 @@ export class Spool {
     return size > this.ingestedBytes(size);
   }
 
-  /** True if a pending line changes the goal. A `stop` line is only a heartbeat. */
+  /** True if a pending line changes the goal. */
   get hasUnmergedEvents(): boolean {
-    return this.read().pending.some(({ line }) => line.type !== "stop");
+    return this.read().pending.some(({ line }) => isEvent(line));
   }
 
   /** A mark beyond the end of the file belongs to an earlier file of the same name. */
@@ -182,7 +234,7 @@ export class Spool {
 }
 
 /** Short enough to type: the agent's name, then letters and digits of the conversation id. */
-export function sessionName(agent: HookAgent, conversation: string): string {
+export function sessionName(agent: string, conversation: string): string {
   const short = conversation.replace(/[^A-Za-z0-9]/g, "").slice(0, 12);
   return `${agent}-${short || "unnamed"}`;
 }
