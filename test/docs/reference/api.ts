@@ -14,6 +14,7 @@ const ENTRIES: readonly (readonly [page: string, path: string, source: string])[
   ["langgraph", "holdfast/langgraph", "src/integrations/langgraph/index.ts"],
   ["openai", "holdfast/openai", "src/integrations/openai/index.ts"],
   ["openai-agents", "holdfast/openai-agents", "src/integrations/openai-agents/index.ts"],
+  ["claude-agent-sdk", "holdfast/claude-agent-sdk", "src/integrations/claude-agent-sdk/index.ts"],
   ["anthropic", "holdfast/anthropic", "src/integrations/anthropic/index.ts"],
   ["claude-agent-sdk", "holdfast/claude-agent-sdk", "src/integrations/claude-agent-sdk/index.ts"],
 ];
