@@ -120,7 +120,7 @@ function checkRunName(session: Session, id: string): void {
   new RecordedTurns(session, { run: id });
 }
 
-function promptMessage(session: Session, prompt: DurablePrompt): Promise<MessageInput> {
+export function promptMessage(session: Session, prompt: DurablePrompt): Promise<MessageInput> {
   const artifacts = sessionCore(session).journal;
   if (typeof prompt === "string") return fromModelMessage({ role: "user", content: prompt }, artifacts);
   if ("text" in prompt) return fromModelMessage({ role: "user", content: prompt.text }, artifacts);

@@ -13,6 +13,6 @@
 export type { RecordedCall, RecordedOutcome, RenderedResult, ResumeCall } from "./calls.ts";
 export { resultValue, storedValue } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
-export { appendPrompt, appendQueued, findPrompt, queuedWith } from "./prompts.ts";
+export { appendPrompt, appendQueued, findPrompt, queuedWith, queuePrompt } from "./prompts.ts";
 export { argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
 export { type Answer, type OnDiverge, type Question, RecordedTurns, type Turn } from "./turns.ts";

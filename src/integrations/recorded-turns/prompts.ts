@@ -10,7 +10,13 @@ import { sha256 } from "../../model/digest.ts";
 import { canonicalText, type Json } from "../../model/json.ts";
 import type { Message, QueuedPrompt } from "../../model/session/index.ts";
 import { isoTime } from "../../model/time.ts";
-import { type MessageInput, promptTextChanged, type Session, sessionCore } from "../../session/index.ts";
+import {
+  type MessageInput,
+  promptTextChanged,
+  readMessage,
+  type Session,
+  sessionCore,
+} from "../../session/index.ts";
 import { runCompacted } from "./errors.ts";
 
 /** In a queued prompt's meta: the id of the prompt with which it was delivered. */
@@ -28,6 +34,16 @@ export async function appendPrompt(session: Session, prompt: MessageInput): Prom
 export async function appendQueued(session: Session): Promise<Message | null> {
   const last = session.prompts.at(-1);
   return last ? appendPrompt(session, messageOf(last, last.id)) : null;
+}
+
+/** Queues a prompt, with its files, for the time when no call is open. A known id is queued once. */
+export async function queuePrompt(session: Session, prompt: MessageInput & { id: string }, by: string) {
+  const { id } = prompt;
+  const { data } = readMessage(prompt, sessionCore(session).journal.now(), () => id);
+  const draft = { type: "prompt.queued", data: { id, blocks: data.message.blocks, by } };
+  await sessionCore(session).writeEvents(({ messageIds, prompts }) =>
+    messageIds.has(id) || prompts.some((each) => each.id === id) ? [] : [draft],
+  );
 }
 
 /** The queued prompts that were delivered with a prompt, oldest first. */

@@ -290,6 +290,8 @@ function artifactsOf(draft: SessionDraft): readonly string[] {
   switch (draft.type) {
     case "results":
       return messageArtifacts(draft.data.blocks.filter((block) => "kind" in block) as unknown as Block[]);
+    case "prompt.queued":
+      return messageArtifacts(draft.data.blocks);
     case "transcript.replaced":
       return draft.data.segments.flatMap((segment) =>
         "add" in segment ? segment.add.flatMap((message) => messageArtifacts(message.blocks)) : [],

@@ -17,7 +17,8 @@ import type { Json } from "../../../model/json.ts";
 import type { Holdfast } from "../../../open.ts";
 import { LiveAnswerKeeper, type Session, type SessionOptions, sessionCore } from "../../../session/index.ts";
 import { type Chunk, ChunkLog, isLast } from "../../chat-chunks.ts";
-import { type Durable, durable } from "../durable.ts";
+import { queuePrompt } from "../../recorded-turns/index.ts";
+import { type Durable, durable, promptMessage } from "../durable.ts";
 import type { DurableOptions, DurablePrompt } from "../options.ts";
 import { waitingChunk } from "./ui-messages.ts";
 
@@ -198,8 +199,8 @@ export class Answering {
   /** The prompt is answered when the calls before it have outcomes. Until then it is queued. */
   private async leaveForLater(session: Session): Promise<ReadableStream<unknown>> {
     const { prompt } = this;
-    if (prompt && "text" in prompt)
-      await this.holdfast.sessions.prompt(session.id, { id: prompt.id, text: prompt.text }, { by: "chat" });
+    if (prompt)
+      await queuePrompt(session, { ...(await promptMessage(session, prompt)), id: prompt.id }, "chat");
     const parts = session.openCalls.map(({ callId, tool, why }) => {
       return { type: "data-waiting", id: callId, data: { callId, tool, why } };
     });

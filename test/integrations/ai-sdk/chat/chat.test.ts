@@ -163,6 +163,28 @@ test("a message during an approval is queued, and answered after it", async () =
   expect(paid).toEqual([20]);
 });
 
+test("a file sent during an approval is kept, and reaches the model after it", async () => {
+  const holdfast = await freshHoldfast();
+  const model = speaker([{ call: "pay", id: "c1", input: { eur: 20 } }], ["Paid."], ["A cat."]);
+  const { handle } = shop(holdfast, model, { needsApproval: true });
+  const page = await visit(handle);
+  await page.sendMessage({ text: "Pay 20." });
+  const url = `data:image/png;base64,${Buffer.from("a cat").toString("base64")}`;
+  await page.sendMessage({ text: "What is it?", files: [{ type: "file", mediaType: "image/png", url }] });
+  expect(shortParts(page.last)).toEqual(["data-waiting", "data-queued"]);
+  expect(await holdfast.journal.collectArtifacts(-1)).toBe(0);
+  const second = await visit(handle);
+  expect(second.last?.parts).toMatchObject([{ type: "file", url }, { text: "What is it?" }]);
+  await holdfast.calls.approve("c1", { by: "ann" });
+  await second.resumeStream();
+  await second.resumeStream();
+  expect(second.text).toBe("A cat.");
+  const asked = JSON.stringify(model.model.doStreamCalls.at(-1)?.prompt.at(-1));
+  expect(asked).toContain("What is it?");
+  expect(asked).toContain('"mediaType":"image/png"');
+  expect((await loaded(handle)).map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
+});
+
 test("a call with an unknown outcome is a part with the reason, and the stream ends well", async () => {
   const holdfast = await freshHoldfast();
   const model = speaker([{ call: "pay", id: "c1", input: { eur: 20 } }], ["Settled."]);
