@@ -123,7 +123,9 @@ function outcomeOfThrow(tool: Tool, error: unknown): Outcome {
   const described = describeError(error);
   const unknown = { kind: "unknown", why: described.message, late: null } as const;
   if (holds(() => error instanceof NotFinished)) {
-    return { ...unknown, later: true, ...((error as NotFinished).person === true && { person: true }) };
+    const { person, started } = error as NotFinished;
+    const marks = { ...(person === true && { person }), ...(started === false && { started }) };
+    return { ...unknown, later: true, ...marks };
   }
   const certainty = nothingHappened(error, tool);
   if (certainty !== "unknown") {

@@ -138,6 +138,7 @@ export class Ledger {
   async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<boolean> {
     const { context } = this;
     let isIssued = false;
+    let isUnstarted = false;
     const closing: Closing = (state) => this.perCall?.(state) ?? NONE;
     if (!context.own.state.calls.has(block.id) && !context.drain.aborted) {
       const prepared = await prepareCall(context, block, null);
@@ -147,9 +148,14 @@ export class Ledger {
         const { claimed, started } = await issueWave(context, wave, refused, () => []);
         elsewhere = claimed ? await settleElsewhere(context, claimed.call, claimed.by, closing) : "settled";
         isIssued ||= started.length > 0;
-        for (const ready of started) await runIssued(context, ready, closing);
+        for (const ready of started) {
+          const outcome = await runIssued(context, ready, closing);
+          isUnstarted = outcome.kind === "unknown" && outcome.later === true && outcome.started === false;
+        }
       }
     }
+    // A tool that has to be asked again later must not be asked again at once.
+    if (isUnstarted) return isIssued;
     if (context.own.state.openCalls.has(block.id)) await settleCall(context, block.id, closing);
     return isIssued;
   }

@@ -209,10 +209,16 @@ export class NotFinished extends Error {
   override readonly name = "NotFinished";
   /** True if a person has to answer something first. */
   readonly person: boolean;
+  /** False if nothing has happened yet for certain: the next run makes another attempt. */
+  readonly started: boolean;
 
-  constructor(message: string, options: ErrorOptions & { readonly person?: boolean } = {}) {
+  constructor(
+    message: string,
+    options: ErrorOptions & { readonly person?: boolean; readonly started?: boolean } = {},
+  ) {
     super(message, options);
     this.person = options.person ?? false;
+    this.started = options.started ?? true;
   }
 }
 

@@ -1,7 +1,7 @@
 // Notes on repeated calls reach the model, rounds of one request are one call, and hints count only if trusted.
 
 import { afterEach, expect, test } from "vitest";
-import { RawProxy, said } from "./raw-proxy.ts";
+import { RawProxy, said, soon } from "./raw-proxy.ts";
 
 let proxy: RawProxy | undefined;
 afterEach(async () => {
@@ -15,14 +15,14 @@ const STRUCTURED = `
   say({ id: m.id, result: { content: [{ type: "text", text: "done" }], structuredContent: { paid: 7 } } });
 `;
 
-const delivered = (made: RawProxy, id: string | number): Promise<string> =>
-  made.line((each, raw) => each.id === id || raw.includes("ping"));
+/** The proxy pings once it counts an answer as sent. */
+const delivered = (made: RawProxy): Promise<string> => made.line(({ method }) => method === "ping");
 
 test("a repeat of a delivered call runs, and its answer says when the same call ran", async () => {
   proxy = await RawProxy.start(STRUCTURED);
   const first = await proxy.call(1, "pay", { order: 17 });
   expect(first.result?.["structuredContent"]).toEqual({ paid: 7 });
-  await delivered(proxy, 1);
+  await delivered(proxy);
   const again = await proxy.call(2, "pay", { order: 17 });
   const [call] = await proxy.calls("pay");
   const note = new RegExp(`The same call ran \\d+ s ago as ${call?.callId}`);
@@ -39,8 +39,7 @@ test("a repeat of a delivered call runs, and its answer says when the same call 
 test("outside the window a repeat gets no note", async () => {
   proxy = await RawProxy.start(STRUCTURED, "repeatWindow: 0ms\ntools: {}");
   await proxy.call(1, "pay", { order: 17 });
-  await delivered(proxy, 1);
-  await new Promise((resolve) => setTimeout(resolve, 2));
+  await delivered(proxy);
   expect(said(await proxy.call(2, "pay", { order: 17 }))).toBe("done");
 });
 
@@ -74,18 +73,34 @@ const ROUNDS = `
   ok(m.id, "paid");
 `;
 
-test("the rounds of one request are one call, and its lost answer is not earned twice", async () => {
+test("a question of the server and the answer to it are one call, also if its answer is lost", async () => {
   proxy = await RawProxy.start(ROUNDS);
   const asked = await proxy.call(1, "pay", { order: 17 });
   expect(asked.result).toMatchObject({ resultType: "input_required", requestState: "s1" });
+  expect(await proxy.calls("pay")).toMatchObject([{ status: "unknown", doubt: null }]);
   const more = { inputResponses: { ok: { action: "accept" } }, requestState: "s1" };
   // The client gives the request up while it runs, and sends it again under another id.
   proxy.say({ id: 2, method: "tools/call", params: { name: "pay", arguments: { order: 17 }, ...more } });
   const again = await proxy.call(3, "pay", { order: 17 }, more);
   expect(said(again)).toContain("paid");
   expect(proxy.effects()).toEqual(["s1"]);
-  const completed = (await proxy.calls("pay")).filter(({ status }) => status === "completed");
-  expect(completed).toHaveLength(1);
+  expect(await proxy.calls("pay")).toMatchObject([{ status: "completed", attempt: 2 }]);
+});
+
+test("a call that waits for input is not sent again without it", async () => {
+  const question = { resultType: "input_required", requestState: "s1", inputRequests: {} };
+  proxy = await RawProxy.start(`
+    if (m.method !== "tools/call") return;
+    effect(m.params.name);
+    if (m.params.name === "pay") say({ id: m.id, result: ${JSON.stringify(question)} });
+    else say({ id: m.id, error: { code: -32000, message: "broken" } });
+  `);
+  await proxy.call(1, "pay", {});
+  await proxy.call(2, "other", {});
+  // The proxy looks at all open calls, and sends the one again that a person has released.
+  await proxy.resolve("other", "retry");
+  await soon(() => expect(proxy?.effects().filter((each) => each === "other")).toHaveLength(2));
+  expect(proxy.effects().filter((each) => each === "pay")).toHaveLength(1);
 });
 
 const HINTED = `

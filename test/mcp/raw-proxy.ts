@@ -135,6 +135,17 @@ export class RawProxy {
     }
   }
 
+  /** Answers the open call of a tool, as a person. */
+  async resolve(tool: string, outcome: "retry"): Promise<void> {
+    const [call] = await this.calls(tool);
+    const holdfast = await open(join(this.project.folder, "store.db"));
+    try {
+      await holdfast.calls.resolve(call?.callId ?? "", { outcome, by: "ann", why: "it did not happen" });
+    } finally {
+      await holdfast.close();
+    }
+  }
+
   async close(): Promise<void> {
     this.input.end();
     await this.ended;

@@ -3,7 +3,7 @@
  *
  *     result                                   completed, whatever it says (`errors` decides about `isError`)
  *     rejected as unknown tool or bad input    failed: nothing happened
- *     input required                           failed: the client sends the request again with its answers
+ *     input required                           still open: the round with the answers is the next attempt
  *     any other JSON-RPC error                 unknown: the tool had been called
  *     never written to the server              failed: nothing happened
  *     server exited, or client cancelled       unknown; a late answer is still recorded
@@ -11,7 +11,7 @@
 
 import { failpoint } from "../../failpoint.ts";
 import type { Dedupe, StandardSchema, Tool, ToolSpec, Verdict } from "../../ledger/index.ts";
-import { DefiniteFailure, landed, never, notYet, unsure } from "../../ledger/index.ts";
+import { DefiniteFailure, landed, NotFinished, never, notYet, unsure } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { withNumbers } from "./answers.ts";
 import { answerText, type CallFacts, fill, holds, type ToolAnswer, textOf } from "./condition.ts";
@@ -33,7 +33,7 @@ export interface Forwarder {
   /** The client's request behind a call. A call that is settled after a crash has none. */
   forwarding(callId: string): Forwarding | undefined;
   envelope(): Readonly<Record<string, unknown>> | undefined;
-  /** Keeps the server's answer for the client where the ledger only records a failure. */
+  /** Keeps the server's answer for the client where the ledger records no result. */
   keepAnswer(callId: string, answer: { readonly error: RpcError } | { readonly result: unknown }): void;
   answeredLate(attempt: { readonly callId: string; readonly attempt: number }, outcome: LateOutcome): void;
 }
@@ -45,6 +45,8 @@ const anything: StandardSchema<unknown, Json> = {
 /** Errors before any tool is called: not JSON-RPC, no such method, bad parameters, URL elicitation. */
 const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042]);
 const ASK_AGAIN_MS = 500;
+/** Why a call is open whose next attempt only the client can make. */
+export const ASKS_FOR_INPUT = "the server asks for input first, and the client has not sent it";
 
 /** Wraps the arguments if the request has other fields, such as those of a task. */
 const ARGUMENTS = "tools/call arguments";
@@ -165,7 +167,7 @@ function read(rule: ToolRule, forwarder: Pick<Forwarder, "keepAnswer">, callId: 
   }
   if (asksForInput(result)) {
     forwarder.keepAnswer(callId, { result });
-    throw new DefiniteFailure("the server asks for input first: the next round is the call");
+    throw new NotFinished(ASKS_FOR_INPUT, { started: false });
   }
   const said = result as ToolAnswer | undefined;
   if (said?.isError === true && rule.errors !== "answer") {

@@ -56,7 +56,7 @@ import {
   resultText,
   writeLine,
 } from "./json-rpc.ts";
-import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
+import { ASKS_FOR_INPUT, type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
 import { repeatedKey } from "./untrusted-line.ts";
 
@@ -79,7 +79,11 @@ export interface ProxyOptions {
 }
 
 type Answer = { readonly error: RpcError } | { readonly result: unknown };
-type Outcome = DirectOutcome<unknown> & { readonly joined?: true };
+type Outcome = DirectOutcome<unknown> & {
+  readonly joined?: true;
+  /** The server's answer, if the ledger has no result. */
+  readonly kept?: Answer | undefined;
+};
 
 interface Taken {
   readonly session: Session;
@@ -96,6 +100,8 @@ const SETTLE_INTERVAL_MS = 2_000;
 /** A cancelled call is abandoned after this time: its outcome is unknown unless a late answer comes. */
 const CANCELLED_MS = 2_000;
 const LAST_CALLS_MS = 3_000;
+/** A call whose client does not answer the server's question for this long has failed. */
+const INPUT_MS = 24 * 3_600_000;
 const SERVER_ENDED = -32_000;
 const SHOWN = 200;
 
@@ -418,12 +424,17 @@ export class DurableProxy {
       keepAnswer: (id, answer) => this.kept.set(id, answer),
       answeredLate: (attempt, outcome) => this.background(this.settleLate(attempt, outcome)),
     });
-    const work = this.keep({ tool, args, callId: callId }).finally(() => {
+    const work = this.keep({ tool, args, callId }).finally(() => {
       this.running.delete(callId);
       this.forwardings.delete(callId);
     });
-    this.running.set(callId, work);
-    return work;
+    const answered = work.then((outcome) => {
+      const kept = this.kept.get(callId);
+      this.kept.delete(callId);
+      return kept ? { ...outcome, kept } : outcome;
+    });
+    this.running.set(callId, answered);
+    return answered;
   }
 
   private async keep(direct: DirectCall<unknown>): Promise<Outcome> {
@@ -447,7 +458,13 @@ export class DurableProxy {
       const left = session.openCalls.filter(({ callId: id, status }) => {
         return id.startsWith("mcp_") && status !== "waiting" && !this.running.has(id);
       });
-      for (const { callId: id, tool, args } of left) {
+      for (const { callId: id, tool, args, attempt, why, lostAt, granted } of left) {
+        if (why === ASKS_FOR_INPUT && !granted) {
+          const failure = { failure: "the client did not send the input that the server asks for" };
+          const isLate = Date.now() - (lostAt ?? 0) > INPUT_MS;
+          if (isLate) this.background(recordLate(session, { callId: id, attempt }, failure));
+          continue;
+        }
         const rule = config.ruleFor(tool, this.introduction.hintsOf(tool));
         // The call was issued as an effect, even if the configuration now says read.
         const asBegun = rule.effect === "read" ? { ...rule, effect: "mutate" as const } : rule;
@@ -458,12 +475,11 @@ export class DurableProxy {
   }
 
   private answerOf(name: string, outcome: Outcome, earlier: Call | undefined): Answer {
-    const { callId } = outcome;
+    const { callId, kept } = outcome;
     const call = this.recorded(callId);
-    const kept = this.kept.get(callId);
-    this.kept.delete(callId);
+    if (kept && outcome.status !== "completed") return kept;
     if (outcome.status === "waiting") return { result: waitingAnswer(outcome, call?.status === "waiting") };
-    if (outcome.status === "failed") return kept ?? { result: failedAnswer(outcome.error, callId) };
+    if (outcome.status === "failed") return { result: failedAnswer(outcome.error, callId) };
     const ranAt = call?.settledAt ?? null;
     // The repeated call knows who settled it and when it ran.
     const first = call?.repeats ? (this.recorded(call.repeats.callId) ?? call) : call;
@@ -474,7 +490,7 @@ export class DurableProxy {
 
   private noteOnRepeat(earlier: Call | undefined): string | null {
     const now = Date.now();
-    const isRecent = now - (earlier?.settledAt ?? 0) <= this.options.config.repeatWindowMs;
+    const isRecent = now - (earlier?.settledAt ?? 0) < this.options.config.repeatWindowMs;
     return earlier && isRecent ? repeatNote(earlier, now) : null;
   }
 
