@@ -23,9 +23,14 @@ import {
   type CloseOptions,
   OpenCalls,
   openSession,
+  type RunOptions,
+  type RunResult,
   type Session,
   type SessionOptions,
   Sessions,
+  sessionCore,
+  splitOptions,
+  startRun,
 } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import { ReadOnlyStore } from "./stores/read-only-store.ts";
@@ -260,12 +265,34 @@ export class Holdfast {
    * const session = await holdfast.session("order-4711", { goal: "checkout" });
    */
   async session(id: string, options: SessionOptions = {}): Promise<Session> {
+    return this.takeSession(id, options, false);
+  }
+
+  /**
+   * Answers one request: takes the session, runs the prompt and lets go of the session. It takes two commits,
+   * the first with the prompt and the second with the answer, where `session()`, `run()` and `close()` take
+   * four. If the session is held, it waits, in this program too. Takes the options of both.
+   *
+   * @example
+   * const { text } = await holdfast.run("chat-17", { model, tools, prompt: "Where is my order?" });
+   */
+  async run(id: string, options: RunOptions & SessionOptions): Promise<RunResult> {
+    const { opening, running } = splitOptions(options);
+    const session = await this.takeSession(id, { ifHeld: "wait", ...opening }, true);
+    try {
+      return await startRun(sessionCore(session), running, true);
+    } finally {
+      await session.close();
+    }
+  }
+
+  private async takeSession(id: string, options: SessionOptions, isRequest: boolean): Promise<Session> {
     const { signal } = this.closing;
     const until = options?.signal ? AbortSignal.any([options.signal, signal]) : signal;
     const forget = (closed: Session): void => {
       if (this.sessionsHeld.get(id) === closed) this.sessionsHeld.delete(id);
     };
-    const take = () => openSession(this.journal, id, { ...options, signal: until }, forget);
+    const take = () => openSession(this.journal, id, { ...options, signal: until }, forget, isRequest);
     const opening = this.inTurn(id, options.ifHeld, until, take);
     this.sessionsOpening.add(opening);
     try {

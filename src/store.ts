@@ -85,12 +85,24 @@ export interface Write {
   readonly items?: readonly Item[];
 }
 
+/**
+ * A lease that changes hands in the commit of a batch, so that opening a session and its first events, or its
+ * last events and leaving it, cost one commit (decision 029). A taken lease has no previous owner: one that
+ * expired is for `lease`, which tells whose it was.
+ */
+export type BatchLease =
+  /** `fenced` unless no owner has the lease and `token` is the one that `lease` would grant. */
+  | Readonly<{ act: "take"; name: string; token: number; holder: Holder; ttlMs: number }>
+  /** `fenced` unless the lease has this token. */
+  | Readonly<{ act: "release"; name: string; token: number }>;
+
 /** Writes to different streams of one namespace that become durable together or not at all. */
 export interface Batch {
   /** A resend carries the same id: the store recognises it in the row at `expect.seq + 1`. */
   readonly id: string;
   readonly namespace: string;
   readonly writes: readonly Write[];
+  readonly lease?: BatchLease;
 }
 
 export type AppendOutcome =

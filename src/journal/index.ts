@@ -5,7 +5,7 @@ export { emitSafely, type ForkedLog, Journal, type JournalOptions } from "./jour
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
 export { abandonMove, type MoveOptions, type MoveReport, moveStore, openTarget, undoMove } from "./move.ts";
-export { commitResult, OwnedLog, type OwnedOutcome } from "./owned-log.ts";
+export { commitResult, type Opening, OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, isProvablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";

@@ -7,11 +7,17 @@
  * A keeper holds the leases of one process and renews all of them in one request. If a renewal reports a
  * lease lost, or none succeeds for a whole lease, the lease's signal aborts, so that tools in flight stop
  * early. The signal is a courtesy; the token protects the log.
+ *
+ * A lease need not be taken by a request of its own: the first append of its owner can take it, and the last
+ * one can release it (`owned-log.ts`).
+ *
+ *     expected ──first append, or `takeExpected`──▶ taken ──release, or last append──▶ released
+ *                                                     └──another owner, no renewal──▶ lost
  */
 
 import { HoldfastError } from "../model/errors.ts";
 import { checkLeaseName } from "../model/names.ts";
-import type { Guard, Holder, LeaseRow, Store } from "../store.ts";
+import type { BatchLease, Guard, Holder, LeaseRow, Store } from "../store.ts";
 import { holderFor, isProvablyDead } from "./process.ts";
 
 export const DEFAULT_LEASE_MS = 30_000;
@@ -44,21 +50,60 @@ export function thisMoment(): Moment {
 
 export class Lease {
   readonly name: string;
-  readonly token: number;
   readonly holder: Holder;
-  /** The previous holder, if it did not release the lease. */
-  readonly from: Holder | null;
   private readonly keeper: LeaseKeeper;
   private readonly controller = new AbortController();
-  private confirmed: Moment;
+  private confirmed: Moment = { steady: Number.NEGATIVE_INFINITY, wall: Number.NEGATIVE_INFINITY };
+  private currentToken: number;
+  private previous: Holder | null = null;
+  private state: "expected" | "taken" | "releasing" = "expected";
 
-  constructor(keeper: LeaseKeeper, row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: Moment) {
+  /** `token` is the one that it is expected to get. */
+  constructor(keeper: LeaseKeeper, name: string, holder: Holder, token: number) {
     this.keeper = keeper;
-    this.name = row.name;
-    this.token = row.token;
+    this.name = name;
     this.holder = holder;
-    this.from = from;
-    this.confirmed = confirmedAt;
+    this.currentToken = token;
+  }
+
+  get token(): number {
+    return this.currentToken;
+  }
+
+  /** The previous holder, if it did not release the lease. */
+  get from(): Holder | null {
+    return this.previous;
+  }
+
+  /** False until it is taken: then no append was made under it. */
+  get isTaken(): boolean {
+    return this.state !== "expected";
+  }
+
+  /** True while an append that releases it is in flight: a renewal then finds it gone. */
+  get isReleasing(): boolean {
+    return this.state === "releasing";
+  }
+
+  /** For the append that takes it. */
+  taking(): BatchLease {
+    const { name, token, holder, keeper } = this;
+    return { act: "take", name, token, holder, ttlMs: keeper.ttlMs };
+  }
+
+  /** For an append that releases it, or decides on second thoughts to keep it. */
+  releasing(isLast: boolean): BatchLease | undefined {
+    if (!this.isTaken) return undefined;
+    this.state = isLast ? "releasing" : "taken";
+    return isLast ? { act: "release", name: this.name, token: this.token } : undefined;
+  }
+
+  granted(token: number, from: Holder | null, at: Moment): void {
+    this.currentToken = token;
+    this.previous = from;
+    this.confirmed = at;
+    this.state = "taken";
+    this.keeper.keep(this);
   }
 
   /** The last moment at which the store confirmed that the lease is ours. */
@@ -110,8 +155,22 @@ export class LeaseKeeper {
 
   /** The lease, or the row of its current holder if that one still has it after `waitMs`. */
   async take(name: string, owner: string, options: TakeOptions): Promise<Lease | LeaseRow> {
+    const lease = this.expect(name, owner, options.label, 1);
+    return (await this.takeExpected(lease, options)) ?? lease;
+  }
+
+  /** A lease that the first append of its owner takes, if it is free and `token` is the next one. */
+  expect(name: string, owner: string, label: string, token: number): Lease {
     checkLeaseName(name);
-    const holder = holderFor(owner, options.label);
+    return new Lease(this, name, holderFor(owner, label), token);
+  }
+
+  /** Takes an expected lease. Returns the row of its current holder if that one has it after `waitMs`. */
+  async takeExpected(
+    lease: Lease,
+    options: Pick<TakeOptions, "waitMs" | "signal">,
+  ): Promise<LeaseRow | null> {
+    const { name, holder } = lease;
     const deadline = performance.now() + options.waitMs;
     let evict: LeaseRow | null = null;
     for (;;) {
@@ -125,7 +184,10 @@ export class LeaseKeeper {
         ttlMs: this.ttlMs,
         ...(evict ? { evict: evict.token } : {}),
       });
-      if (outcome.outcome === "granted") return this.keep(outcome.lease, holder, outcome.from, before);
+      if (outcome.outcome === "granted") {
+        lease.granted(outcome.lease.token, outcome.from, before);
+        return null;
+      }
       if (outcome.outcome !== "held") throw new Error(`lease take answered ${outcome.outcome}`);
       const current = outcome.lease;
       const dead = current.holder !== null && isProvablyDead(current.holder);
@@ -212,11 +274,10 @@ export class LeaseKeeper {
     return performance.now() - steady <= this.ttlMs / 4 && Date.now() - wall <= this.ttlMs / 4;
   }
 
-  private keep(row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: Moment): Lease {
-    const lease = new Lease(this, row, holder, from, confirmedAt);
+  /** Renews a lease from now on. */
+  keep(lease: Lease): void {
     this.held.add(lease);
     this.timer ??= setInterval(() => this.heartbeat(), Math.max(5, this.ttlMs / 3)).unref();
-    return lease;
   }
 
   private heartbeat(): void {
@@ -244,8 +305,9 @@ export class LeaseKeeper {
     });
     const lost = outcome.outcome === "renewed" ? outcome.lost : [];
     for (const lease of leases) {
-      if (lost.some((each) => each.lease === lease.name && each.token === lease.token)) this.drop(lease);
-      else lease.confirm(before);
+      const isLost = lost.some((each) => each.lease === lease.name && each.token === lease.token);
+      if (!isLost) lease.confirm(before);
+      else if (!lease.isReleasing) this.drop(lease);
     }
   }
 

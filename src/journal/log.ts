@@ -44,7 +44,7 @@
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { applyEvent, type Draft, type Event, type StreamKind, writeEvents } from "../model/stream/index.ts";
-import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
+import type { AppendOutcome, Batch, BatchLease, Guard, Head, StreamRow, Write } from "../store.ts";
 import { linkedBatchId, linkIn } from "./chain.ts";
 import { type Fold, foldNewEvents, type Loaded, loadStream, verifying } from "./reading.ts";
 import { type SnapshotContext, SnapshotKeeper } from "./snapshots.ts";
@@ -74,6 +74,8 @@ export interface Decision<Result> {
   readonly guards?: readonly Guard[];
   /** For the first write of a forked stream; `journal.fork` returns it. */
   readonly fork?: Write["fork"];
+  /** A lease that changes hands in the same commit. */
+  readonly lease?: BatchLease | undefined;
 }
 
 type Decide<State, Result> = (state: State, head: Head) => Decision<Result>;
@@ -308,7 +310,9 @@ export class Log<State> {
     if (decision.fork) write.fork = decision.fork;
     if (guards) write.guards = guards;
     const linked = { first: firstSeq, last: expect.seq + events.length, at, codec, payload };
-    const batch = { id: linkedBatchId(this.currentLink, stream, linked), namespace, writes: [write] };
+    const id = linkedBatchId(this.currentLink, stream, linked);
+    const { lease } = decision;
+    const batch: Batch = { id, namespace, writes: [write], ...(lease && { lease }) };
     return { batch, events: encoded.events, bytes: payload.length };
   }
 

@@ -2,6 +2,7 @@
 
 import { HoldfastError } from "../model/errors.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { AppendOutcome, Head } from "../store.ts";
 import { type Lease, leaseLost, type Moment, thisMoment } from "./leases.ts";
 import type { CommitOutcome, Decision, Log } from "./log.ts";
@@ -11,17 +12,40 @@ export type OwnedOutcome<Result> =
   | { readonly outcome: "ok"; readonly result: Result; readonly head: Head; readonly appended: boolean }
   | Extract<AppendOutcome, { outcome: "taken" }>;
 
+/** The events of a new owner, and how it gets a lease that its first commit could not take. */
+export interface Opening<State> {
+  draft(state: State, head: Head): readonly Draft[];
+  /** False if the owner must decide on the state after these events: then they have their own commit. */
+  isQuiet(state: State): boolean;
+  /** Waits for the lease, and rejects if it stays with another owner. */
+  take(): Promise<void>;
+}
+
+type Decide<State, Result> = (state: State, head: Head) => Decision<Result>;
+
 /**
  * A log under a lease: every commit carries the lease's token, and the store rejects it once another owner
  * has taken over. From then on this handle writes nothing, and each commit fails with LEASE_LOST.
+ *
+ * With an `opening`, the first commit also takes the lease and begins with the events of the new owner:
+ *
+ *     expected ──[ lease · opening · first decision ]──▶ open ──[ … ]──▶ open ──[ last · release ]──▶ left
+ *         └──fenced: another has the lease, or its token is not the next──▶ take it, then the same commit
+ *
+ * A crash leaves all of a commit or nothing: never a lease without its owner's events, and never a released
+ * lease without the events that the owner left last.
  */
 export class OwnedLog<State> {
   readonly log: Log<State>;
   readonly lease: Lease;
+  private opening: Opening<State> | null;
+  /** The last commit that waits for the opening. */
+  private opened: Promise<unknown> = Promise.resolve();
 
-  constructor(log: Log<State>, lease: Lease) {
+  constructor(log: Log<State>, lease: Lease, opening: Opening<State> | null = null) {
     this.log = log;
     this.lease = lease;
+    this.opening = opening;
   }
 
   get state(): State {
@@ -29,7 +53,8 @@ export class OwnedLog<State> {
   }
 
   /** `Log.commitMaybeSync` with the lease as a guard. */
-  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): MaybePromise<OwnedOutcome<Result>> {
+  commit<Result>(decide: Decide<State, Result>): MaybePromise<OwnedOutcome<Result>> {
+    if (this.opening) return this.afterOpening(() => this.openWith(decide, false));
     const before = thisMoment();
     return andThen(this.log.commitMaybeSync(decide, this.lease.guard), (outcome) =>
       this.accept(outcome, before),
@@ -37,8 +62,53 @@ export class OwnedLog<State> {
   }
 
   /** `commit` for events that claim no key: returns the decision's result. */
-  write<Result>(decide: (state: State, head: Head) => Decision<Result>): MaybePromise<Result> {
+  write<Result>(decide: Decide<State, Result>): MaybePromise<Result> {
     return andThen(this.commit(decide), commitResult);
+  }
+
+  /** Takes the lease now, in the commit of the opening's events. `look` sees the state before them. */
+  async open<Result>(look: (state: State, head: Head) => Result): Promise<Result> {
+    const decide: Decide<State, Result> = (state, head) => ({ events: [], result: look(state, head) });
+    return commitResult(await this.afterOpening(() => this.openWith(decide, true)));
+  }
+
+  private afterOpening<Result>(act: () => Promise<Result>): Promise<Result> {
+    const done = this.opened.then(act, act);
+    this.opened = done.catch(() => undefined);
+    return done;
+  }
+
+  private async openWith<Result>(
+    decide: Decide<State, Result>,
+    isAlone: boolean,
+  ): Promise<OwnedOutcome<Result>> {
+    const { opening, lease } = this;
+    if (!opening) return this.commit(decide);
+    for (;;) {
+      const before = thisMoment();
+      let isWhole = true;
+      const outcome = await this.log.commit(
+        (state, head) => {
+          isWhole = isAlone || opening.isQuiet(state);
+          const decision = isWhole ? decide(state, head) : { events: [], result: undefined as never };
+          // Nothing to write: the lease stays where it is.
+          if (isWhole && !isAlone && decision.events.length === 0) return decision;
+          const events = [...opening.draft(state, head), ...decision.events];
+          return { ...decision, events, lease: lease.isTaken ? decision.lease : lease.taking() };
+        },
+        lease.isTaken ? lease.guard : undefined,
+      );
+      if (outcome.outcome === "fenced" && !lease.isTaken) {
+        await opening.take();
+        continue;
+      }
+      if (outcome.outcome === "ok" && outcome.appended) {
+        if (!lease.isTaken) lease.granted(lease.token, null, before);
+        this.opening = null;
+        if (!isWhole) return this.commit(decide);
+      }
+      return this.accept(outcome, before);
+    }
   }
 
   private accept<Result>(outcome: CommitOutcome<Result>, before: Moment): OwnedOutcome<Result> {
@@ -47,7 +117,10 @@ export class OwnedLog<State> {
       throw leaseLost(outcome.lease, outcome.now);
     }
     if (outcome.outcome === "missing") throw artifactMissing(outcome.artifact);
-    if (outcome.outcome === "ok" && outcome.appended) this.lease.confirm(before);
+    if (outcome.outcome === "ok" && outcome.appended) {
+      this.lease.confirm(before);
+      if (this.lease.isReleasing) this.lease.letExpire();
+    }
     return outcome;
   }
 }

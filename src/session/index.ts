@@ -7,8 +7,10 @@ export { drivenBy, drivenByMetadata, parentWithOpenCall } from "./driven-by.ts";
 export { followLiveAnswer, type LiveAnswer, LiveAnswerKeeper } from "./live-answer.ts";
 export { type MessageInput, readMessage, withUniqueCallIds } from "./messages.ts";
 export { type Answer, type Approval, type OpenCall, OpenCalls, type Resolved } from "./open-calls.ts";
-export { afterOwn, openSession, type SessionOptions } from "./opening.ts";
+export { afterOwn, openSession, type SessionOptions, splitOptions } from "./opening.ts";
+
 export { type PromptInput, promptTextChanged } from "./prompts.ts";
+export { startRun } from "./run.ts";
 export type {
   Model,
   ModelRequest,

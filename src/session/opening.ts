@@ -1,16 +1,20 @@
 /**
  * Opens a session: takes its lease, reads its log, and marks what the last owner left.
  *
- *     take the lease ──▶ fold ──▶ one commit: the new owner; calls in flight become unknown;
- *                                 reservations of lost model calls count as spent
+ *     fold ──▶ one commit: the lease; the new owner; calls in flight become unknown;
+ *              reservations of lost model calls count as spent
  *
  * A crash before that commit leaves everything to the next owner. A crash after it leaves calls that are
  * marked unknown already. Nothing is settled here: that needs the tools, and happens in `run` or `settle`.
+ *
+ * For one request (`holdfast.run`) that commit also has the prompt, unless the last owner left work open:
+ *
+ *     [ lease · owner · prompt · reservation ] ──▶ the model ──▶ [ answer · checkpoint · release ]
  */
 
 import { basename } from "node:path";
 import { failpoint } from "../failpoint.ts";
-import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
+import { holderFor, type Journal, type Lease, type Opening, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { canonicalText } from "../model/json.ts";
@@ -20,7 +24,7 @@ import type { Amounts, JsonObject, SessionState } from "../model/session/index.t
 import { isChildReservation, openCallsOf, sessionKind, spentAndReserved } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
-import type { Holder, LeaseRow } from "../store.ts";
+import type { Head, Holder, LeaseRow } from "../store.ts";
 import { draftChildSpent, reserveForChild } from "./budget.ts";
 import { Session, sessionCore } from "./session.ts";
 import { holderText, type Resumed, SessionCore } from "./session-core.ts";
@@ -73,11 +77,20 @@ const SESSION_OPTIONS = {
   parent: "object",
 } as const satisfies Record<keyof SessionOptions, OptionRule>;
 
+/** The options of a request: those of `session()`, and those of `run()`. Both take `signal`. */
+export function splitOptions<Running extends object>(options: Running & SessionOptions) {
+  const { title, scratchpadRoot, metadata, goal, ttlMs, stale, ifHeld, label, parent, ...running } = options;
+  const { signal } = options;
+  const fields = { title, scratchpadRoot, metadata, goal, ttlMs, stale, ifHeld, label, parent, signal };
+  return { opening: pick(fields) as SessionOptions, running };
+}
+
 export async function openSession(
   journal: Journal,
   id: string,
   options: SessionOptions,
   onClose: (session: Session) => void,
+  isRequest = false,
 ): Promise<Session> {
   checkOptions(`session ${id}`, options, SESSION_OPTIONS);
   if (typeof options.ttlMs !== "object")
@@ -86,33 +99,41 @@ export async function openSession(
   // The title may be the whole path that node was started with.
   const label = options.label ?? `${basename(process.title) || "node"} ${process.pid}`;
   const waitMs = options.ifHeld === "throw" ? 0 : journal.leases.ttlMs + 1_000;
-  const how = { label, waitMs, ...(options.signal && { signal: options.signal }) };
-  const taken = await journal.leases.take(stream, journal.newId(), how);
-  if (!(taken instanceof Lease)) throw held(id, taken);
-  failpoint("session.taken");
+  const how = { waitMs, ...(options.signal && { signal: options.signal }) };
+  options.signal?.throwIfAborted();
+  const log = await journal.open(sessionKind, id);
+  if (log.exists) refuseStale(id, log.state, journal.now(), options);
+  const lease = journal.leases.expect(stream, journal.newId(), label, log.state.token + 1);
+  const opening: Opening<SessionState> = {
+    draft: (state, head) => openingEvents(state, head.seq > 0, lease, options),
+    isQuiet,
+    take: async () => {
+      const holder = await journal.leases.takeExpected(lease, how);
+      if (holder) throw held(id, holder);
+      failpoint("session.taken");
+    },
+  };
+  const own = new OwnedLog(log, lease, opening);
+  const look = (state: SessionState, { seq }: Head): Resumed | null =>
+    // Not `log.exists`: a fork may have made the session since.
+    seq > 0 ? resumedFrom(state, lease.from) : null;
   try {
-    const log = await journal.open(sessionKind, id);
-    const own = new OwnedLog(log, taken);
-    if (log.exists) refuseStale(id, log.state, journal.now(), options);
-    const resumed = await own.write((state, head) => ({
-      events: openingEvents(state, head.seq > 0, taken, options),
-      // Not `log.exists`: a fork may have made the session since.
-      result: head.seq > 0 ? resumedFrom(state, taken.from) : null,
-    }));
-    failpoint("session.opened");
+    const isLazy = isRequest && isQuiet(log.state);
+    const resumed = isLazy ? look(log.state, log.head) : await own.open(look);
+    if (!isLazy) failpoint("session.opened");
     const parts = { id, own, journal, resumed, openChild, onClose: () => onClose(session) };
     const session = new Session(new SessionCore(parts));
     return session;
   } catch (error) {
-    await taken.release();
-    if (isHoldfastError(error, "STATE_STALE") && taken.from !== null) {
-      // Gives the lease back to the dead owner, so that a supervisor still finds the crash.
-      const { store, namespace } = journal;
-      const back = { act: "take", namespace, name: stream, holder: taken.from, ttlMs: 0 } as const;
-      await store.lease(back).catch(() => undefined);
-    }
+    await lease.release();
     throw error;
   }
+}
+
+/** True if the last owner left nothing for the next one to mark or to settle. */
+function isQuiet({ openCalls, unfinished, budget }: SessionState): boolean {
+  const isLeft = (id: string): boolean => !isChildReservation(id);
+  return openCalls.size === 0 && unfinished.size === 0 && !Object.keys(budget.reserved).some(isLeft);
 }
 
 /**

@@ -64,7 +64,8 @@ import { type CadenceOption, checkpointDraft, isCheckpointDue } from "./versions
 
 const LOOP = { warnAt: 5, stopAt: 10 };
 
-export function startRun(session: SessionCore, options: RunOptions): Promise<RunResult> {
+/** `leaves`: the commit of the answer releases the session, because the caller closes it then. */
+export function startRun(session: SessionCore, options: RunOptions, leaves = false): Promise<RunResult> {
   if (isWithinRunOf(session)) return Promise.reject(nestedRun(session.id));
   try {
     checkRunOptions(session.id, options);
@@ -80,7 +81,7 @@ export function startRun(session: SessionCore, options: RunOptions): Promise<Run
   const run = session.track(async () => {
     await previous.catch(() => undefined);
     if (!beginsWithCommit(session, named)) await session.refresh();
-    return asRunOf(session, () => runLoop(session, named));
+    return asRunOf(session, () => runLoop(session, named, leaves));
   });
   session.latestRun = run;
   return run;
@@ -93,11 +94,11 @@ function beginsWithCommit({ state }: SessionCore, { prompt }: RunOptions): boole
   return id === null ? unansweredPrompts(state.messages).length === 0 : !state.messageIds.has(id);
 }
 
-async function runLoop(session: SessionCore, options: RunOptions): Promise<RunResult> {
+async function runLoop(session: SessionCore, options: RunOptions, leaves: boolean): Promise<RunResult> {
   const { perCall = {}, ...limits } = options.budget ?? {};
   mustBeAmounts("budget", limits);
   mustBeAmounts("budget.perCall", perCall);
-  const run = new Run(session, options);
+  const run = new Run(session, options, leaves);
   try {
     return await run.toTheEnd();
   } catch (error) {
@@ -113,6 +114,7 @@ async function runLoop(session: SessionCore, options: RunOptions): Promise<RunRe
 class Run {
   private readonly session: SessionCore;
   private readonly options: RunOptions;
+  private readonly leaves: boolean;
   private readonly cancelled = new AbortController();
   private readonly stop: AbortSignal;
   private readonly drain: AbortSignal;
@@ -132,9 +134,10 @@ class Run {
   private reserved: string | null = null;
   readonly stopWatching: () => void;
 
-  constructor(session: SessionCore, options: RunOptions) {
+  constructor(session: SessionCore, options: RunOptions, leaves: boolean) {
     this.session = session;
     this.options = options;
+    this.leaves = leaves;
     const signals = [session.stop, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
     this.stop = AbortSignal.any(signals);
     this.drain = options.drain ? AbortSignal.any([session.drain, options.drain]) : session.drain;
@@ -443,7 +446,12 @@ class Run {
       first = await this.ledger().append(message, leading, () => this.noteAnswer(id));
     }
     if (!first?.issued) {
-      await session.writeEvents((state) => answer(state));
+      await session.write((state) => {
+        const events = answer(state);
+        const isLast = this.leaves && isFinal(message) && this.isOver(state, events);
+        const lease = this.leaves ? session.own.lease.releasing(isLast) : undefined;
+        return { events, result: undefined, lease };
+      });
       this.noteAnswer(id);
     }
     return { message: session.findMessage(id) ?? message, ...(first?.pending && { first }) };
@@ -458,6 +466,12 @@ class Run {
       this.answer ??= answerTo(session.state.messages, prompt.id);
     failpoint("message.appended");
     if (message) this.emit({ type: "message", message });
+  }
+
+  /** True if nothing is left to answer after these events. */
+  private isOver({ prompts, openCalls }: SessionState, events: readonly Draft[]): boolean {
+    const isMoved = events.some(({ type }) => type === "transcript.replaced");
+    return prompts.length === 0 && openCalls.size === 0 && !isMoved;
   }
 
   private draftAnswer(

@@ -9,7 +9,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { emitSafely, type Journal, type OwnedLog } from "../journal/index.ts";
+import { type Decision, emitSafely, type Journal, type Lease, type OwnedLog } from "../journal/index.ts";
 import type { CallProgress, ChildSession, Finishing, LedgerContext, Tool } from "../ledger/index.ts";
 import { attemptsOf, Ledger, mustNotBeCancelled, VendorKeys, withTimeout } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
@@ -110,7 +110,7 @@ export class SessionCore {
     this.resumed = parts.resumed;
     this.parts = parts;
     this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
-    this.lostCalls = new LostCalls(parts.journal, this.incarnation, parts.own.lease.token, this.openCalls);
+    this.lostCalls = new LostCalls(parts.journal, this.incarnation, parts.own.lease, this.openCalls);
   }
 
   /** Aborts when this handle starts no new call or model question, but finishes those in flight. */
@@ -156,7 +156,7 @@ export class SessionCore {
   }
 
   async write<Result>(
-    decide: (state: SessionState) => { events: readonly Draft[]; result: Result },
+    decide: (state: SessionState) => Pick<Decision<Result>, "events" | "result" | "lease">,
   ): Promise<Result> {
     if (this.closed) throw closedError(this.id);
     // Counts by hand instead of calling `track`: every append passes here, and this saves a promise.
@@ -206,6 +206,8 @@ export class SessionCore {
 
   /** Throws LEASE_LOST if another process has taken over. Then "still open" may not be true. */
   mustHold(): Promise<void> {
+    // Nothing was written yet, and so nothing can have been lost.
+    if (!this.own.lease.isTaken) return Promise.resolve();
     return this.journal.leases.mustHold(this.own.lease);
   }
 
@@ -337,13 +339,14 @@ const keyOf = ({ callId: id, attempt }: Call): string => `${attempt} ${id}`;
 class LostCalls {
   private readonly journal: Journal;
   private readonly incarnation: string;
-  private readonly token: number;
+  private readonly lease: Lease;
   private readonly known = new Map<string, { lostAt: number | null; since: number }>();
 
-  constructor(journal: Journal, incarnation: string, token: number, calls: readonly Call[]) {
+  constructor(journal: Journal, incarnation: string, lease: Lease, calls: readonly Call[]) {
     this.journal = journal;
     this.incarnation = incarnation;
-    this.token = token;
+    this.lease = lease;
+    const { token } = lease;
     const released = releasedBy.get(journal)?.get(incarnation);
     releasedBy.get(journal)?.delete(incarnation);
     for (const call of calls) {
@@ -366,6 +369,6 @@ class LostCalls {
     if (lost.length === 0) return;
     const since = new Map(lost.map((call) => [keyOf(call), this.since(call)]));
     const released = releasedBy.get(this.journal) ?? new Map<string, ReleasedCalls>();
-    releasedBy.set(this.journal, released.set(this.incarnation, { token: this.token, since }));
+    releasedBy.set(this.journal, released.set(this.incarnation, { token: this.lease.token, since }));
   }
 }

@@ -63,4 +63,69 @@ describe.each(subjects)("on $name", (subject) => {
     await holdfast.close();
     await opened.dispose();
   });
+
+  test.each([
+    { what: "a new session", options: {}, before: 0 },
+    { what: "a session that was left", options: {}, before: 2 },
+    { what: "a budget", options: { budget: { usd: 1 } }, before: 1 },
+  ])("a request takes two commits: $what", async ({ options, before }) => {
+    const opened = await subject.open();
+    const { store, count } = countCommits(opened.store);
+    const holdfast = new Holdfast(new Journal({ store }));
+    for (let index = 0; index < before; index++) {
+      await holdfast.run("chat", { model: script(`earlier ${index}`), prompt: `Question ${index}` });
+    }
+    const start = count();
+    let asked = 0;
+    const answers = script("Tomorrow.");
+    const model = (request: Parameters<typeof answers>[0]) => {
+      asked = count();
+      return answers(request);
+    };
+    const result = await holdfast.run("chat", { model, prompt: "When?", ...options });
+    expect(result).toMatchObject({ status: "done", text: "Tomorrow." });
+    expect({ prompt: asked - start, answer: count() - asked }).toEqual({ prompt: 1, answer: 1 });
+    const [lease] = (await holdfast.journal.list<"leases">({ of: "leases", limit: 1 })).rows;
+    expect(lease).toMatchObject({ holder: null, token: before + 1 });
+    await holdfast.close();
+    await opened.dispose();
+  });
+
+  test("opening a session takes one commit, closing it another", async () => {
+    const opened = await subject.open();
+    const { store, count } = countCommits(opened.store);
+    const holdfast = new Holdfast(new Journal({ store }));
+    const session = await holdfast.session("alpha");
+    expect(count()).toBe(1);
+    await session.close();
+    expect(count()).toBe(2);
+    await (await holdfast.session("alpha")).close();
+    expect(count()).toBe(4);
+    await holdfast.close();
+    await opened.dispose();
+  });
+
+  test("a request to a session that another program holds waits for it, and then reads its events", async () => {
+    const opened = await subject.open();
+    const first = new Holdfast(new Journal({ store: opened.store }));
+    const second = new Holdfast(new Journal({ store: await opened.another() }));
+    const holder = await first.session("chat");
+    const waiting = second.run("chat", { model: script("done"), prompt: "Go on." });
+    await holder.append({ role: "user", text: "First." });
+    await holder.append({ role: "assistant", text: "Yes." });
+    await holder.close();
+    expect(await waiting).toMatchObject({ status: "done", text: "done" });
+    expect((await second.sessions.get("chat"))?.messages).toHaveLength(4);
+    await expect(
+      second.run("chat", { model: script("x"), prompt: "Now.", ifHeld: "throw" }),
+    ).resolves.toMatchObject({ status: "done" });
+    const again = await first.session("chat");
+    await expect(
+      second.run("chat", { model: script("x"), prompt: "Later.", ifHeld: "throw" }),
+    ).rejects.toMatchObject({ code: "SESSION_HELD" });
+    expect(again.messages).toHaveLength(6);
+    await first.close();
+    await second.close();
+    await opened.dispose();
+  });
 });

@@ -202,7 +202,9 @@ export const sessionEvents = {
     lazySchema(() =>
       z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
     ),
-    () => undefined,
+    (state, { token }) => {
+      state.token = token;
+    },
   ),
   message: on(1, messageAppended, (state, { message }) => {
     addMessage(state, message);
@@ -386,6 +388,7 @@ function fork(state: SessionState, data: DataOf<typeof forked>, place: Place): v
   state.effects = data.live ? "live" : "refused";
   state.status = "active";
   state.ended = null;
+  state.token = 0;
   state.createdAt = place.at;
   state.prompts = [];
   // The call that a sub-agent works for belongs to the original.

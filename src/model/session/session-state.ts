@@ -69,6 +69,8 @@ export interface SessionState {
   metadata: JsonObject;
   goal: string | null;
   ttlMs: number | null;
+  /** The token of the last owner's lease; 0 before the first. The next owner's is most likely one more. */
+  token: number;
   /** The call that started this session, if it is a sub-agent. */
   parent: { readonly session: string; readonly callId: string } | null;
   forked: Forked | null;
@@ -126,6 +128,7 @@ export function emptySession(): SessionState {
     metadata: {},
     goal: null,
     ttlMs: null,
+    token: 0,
     parent: null,
     forked: null,
     effects: "live",

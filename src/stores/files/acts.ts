@@ -15,6 +15,7 @@ import type * as port from "../../store.ts";
 import { guardsOf, timelineOf } from "../kit/index.ts";
 import type { Lease } from "../memory/index.ts";
 import {
+  changedLease,
   checkAppend,
   lease,
   list,
@@ -26,7 +27,7 @@ import type { Flush } from "./append.ts";
 import { deleteSnapshots, dropArtifact, hasArtifactFile, writeArtifact } from "./blobs.ts";
 import { toSegment } from "./journal-file.ts";
 import type { OpenFolder } from "./open-folder.ts";
-import type { LoggedWrite } from "./state.ts";
+import type { LoggedLease, LoggedWrite } from "./state.ts";
 
 export function append(flush: Flush, batch: port.Batch): port.AppendOutcome {
   const { state, journal, options } = flush.folder;
@@ -38,9 +39,15 @@ export function append(flush: Flush, batch: port.Batch): port.AppendOutcome {
   const encoded = batch.writes.map(toLogged);
   const logged = encoded.map(({ write }) => write);
   const segments = encoded.map(({ segment }) => segment);
-  const line = flush.addLine({ do: "append", id: batch.id, namespace, writes: logged }, segments);
+  const lease = batch.lease && leaseLog(flush.folder, namespace, batch.lease);
+  const record = { do: "append", id: batch.id, namespace, writes: logged, ...(lease && { lease }) } as const;
+  const line = flush.addLine(record, segments);
   const outcome = state.applyBatch(batch, logged, line, journal);
   renewGuards(flush, namespace, guardsOf(batch));
+  if (lease) {
+    state.setLease({ do: "lease", namespace, ...lease }, 0);
+    writeExpiries(flush, namespace, [lease.name]);
+  }
   if (outcome.outcome === "ok") flush.appended.push({ batch, heads: outcome.heads });
   return outcome;
 }
@@ -131,6 +138,14 @@ export function leaseAct(flush: Flush, request: port.LeaseRequest): port.LeaseOu
     writeExpiries(flush, namespace, stillHeld(request.leases, outcome.lost));
   }
   return outcome;
+}
+
+/** The part of a batch's line that takes or releases a lease. */
+function leaseLog(folder: OpenFolder, namespace: string, change: port.BatchLease): LoggedLease {
+  const { state, options } = folder;
+  const { name } = change;
+  const changed = changedLease(state.space(namespace), change, options.clock.nowMs());
+  return { name, ...changed, boot: timelineOf(options.clock), slot: state.slot(namespace, name) };
 }
 
 function stillHeld(asked: readonly port.Guard[], lost: readonly port.Guard[]): string[] {

@@ -33,13 +33,18 @@ interface AppendRecord {
   readonly id: string;
   readonly namespace: string;
   readonly writes: readonly LoggedWrite[];
+  /** The lease that the batch took or released. */
+  readonly lease?: LoggedLease;
 }
 
 type LeaseTime = Pick<Lease, "ttlMs" | "deadline"> & { readonly boot: string };
 
-interface LeaseRecord extends LeaseTime, Pick<Lease, "token" | "holder"> {
+interface LeaseRecord extends LoggedLease {
   readonly do: "lease";
   readonly namespace: string;
+}
+
+export interface LoggedLease extends LeaseTime, Pick<Lease, "token" | "holder"> {
   readonly name: string;
   /** The lease's row in the live file, which never changes. */
   readonly slot: number;
@@ -189,6 +194,7 @@ export class State {
     const conflict = findConflict(this.space(act.namespace), batch);
     if (conflict) throw corrupt(journal.path, line.n, "it does not continue its stream where that ends");
     this.applyBatch(batch, act.writes, line, journal);
+    if (act.lease) this.#lease({ do: "lease", namespace: act.namespace, ...act.lease }, line, journal, 0);
   }
 
   applyBatch(
@@ -255,14 +261,15 @@ export class State {
     this.#nextSlot = Math.max(this.#nextSlot, slot + 1);
   }
 
-  #lease(act: LeaseRecord, line: PlacedLine, journal: JournalFile): void {
+  #lease(act: LeaseRecord, line: PlacedLine, journal: JournalFile, deadBytes = line.length): void {
     const old = this.space(act.namespace).leases.get(act.name);
     if (!(Number.isSafeInteger(act.token) && act.token >= Math.max(1, old?.token ?? 1))) {
       throw corrupt(journal.path, line.n, `the token of ${act.name} goes from ${old?.token} to ${act.token}`);
     }
-    this.setLease(act, line.length);
+    this.setLease(act, deadBytes);
   }
 
+  /** `lineLength` counts as dead once the lease has a later line. */
   setLease(act: LeaseRecord, lineLength: number): void {
     const { namespace, name, token, holder, ttlMs, deadline, boot, slot } = act;
     const { leases } = this.space(namespace);

@@ -43,7 +43,10 @@ export function headsAfter({ writes }: Batch): Head[] {
 
 const NO_GUARDS: readonly Guard[] = [];
 
-export function guardsOf({ writes }: Batch): readonly Guard[] {
-  if (writes.length === 1) return writes[0]?.guards ?? NO_GUARDS;
-  return writes.flatMap(({ guards }) => guards ?? NO_GUARDS);
+/** A lease that the batch releases is checked like a guard. */
+export function guardsOf({ writes, lease }: Batch): readonly Guard[] {
+  const released = lease?.act === "release" ? { lease: lease.name, token: lease.token } : null;
+  if (writes.length === 1 && !released) return writes[0]?.guards ?? NO_GUARDS;
+  const guards = writes.flatMap((write) => write.guards ?? NO_GUARDS);
+  return released ? [...guards, released] : guards;
 }

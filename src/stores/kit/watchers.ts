@@ -15,7 +15,6 @@ export interface Watcher extends WatchRequest {
 interface WatchersOptions {
   /** Looks for changes of others, and calls `notify` or `announce`. If it throws, all are notified. */
   readonly poll?: (watchers: readonly Watcher[]) => Promise<unknown>;
-  readonly started?: () => void;
   readonly stopped?: () => void;
 }
 
@@ -36,7 +35,6 @@ export class Watchers {
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) {
       if (this.#options.poll) this.#timer = setInterval(() => void this.pollNow(), POLL_MS).unref();
-      this.#options.started?.();
     }
     return () => {
       if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#stop();

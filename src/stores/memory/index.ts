@@ -11,6 +11,7 @@ import { append, lease, remove } from "./write.ts";
 export { goneStream, type Lease, type Stream } from "./data.ts";
 export {
   applyBatch,
+  changedLease,
   checkAppend,
   findConflict,
   forget,

@@ -6,7 +6,7 @@
 import { ERASED } from "../../model/names.ts";
 import type * as port from "../../store.ts";
 import { checkBatch, guardsOf, headsAfter } from "../kit/index.ts";
-import type { KeyHolder, Space, Stream } from "./data.ts";
+import type { KeyHolder, Lease, Space, Stream } from "./data.ts";
 import { copyPayload, findFenced, goneStream, isHeldBy, leaseRow, sameHead, streamOf } from "./data.ts";
 
 export function append(space: Space, batch: port.Batch, now: number): port.AppendOutcome {
@@ -16,7 +16,26 @@ export function append(space: Space, batch: port.Batch, now: number): port.Appen
     const row = space.leases.get(lease);
     if (row) space.leases.set(lease, { ...row, deadline: now + row.ttlMs });
   }
+  if (batch.lease) space.leases.set(batch.lease.name, changedLease(space, batch.lease, now));
   return applyBatch(space, batch, copyWrite);
+}
+
+/** The row of a lease after a batch that passed every check has taken or released it. */
+export function changedLease({ leases }: Space, change: port.BatchLease, now: number): Lease {
+  if (change.act === "release") {
+    const old = leases.get(change.name) as Lease;
+    return { ...old, holder: null, deadline: now };
+  }
+  const { token, holder, ttlMs } = change;
+  return { token, holder: { ...holder }, ttlMs, deadline: now + ttlMs };
+}
+
+function findUntakable({ leases }: Space, batch: port.Batch, now: number): port.AppendOutcome | null {
+  if (batch.lease?.act !== "take") return null;
+  const { name, token } = batch.lease;
+  const row = leases.get(name);
+  if (!row?.holder && token === ((row ?? leases.get(ERASED))?.token ?? 0) + 1) return null;
+  return { outcome: "fenced", lease: name, now: row ? leaseRow(name, row, now) : null };
 }
 
 /** The outcome of a batch that changes nothing, a refusal or a resend. Null if the batch can be stored. */
@@ -25,6 +44,7 @@ export function checkAppend(space: Space, batch: port.Batch, now: number): port.
   return (
     findResend(space, batch) ??
     findFenced(space, guardsOf(batch), now) ??
+    findUntakable(space, batch, now) ??
     findConflict(space, batch) ??
     changeKeys(space, batch, new Map()) ??
     findMissing(space, batch)

@@ -25,9 +25,9 @@ export interface EncodedPayloads {
 }
 
 /** True for a batch that appends events to one existing stream and touches neither keys nor artifacts. */
-export function takesFastPath({ writes }: Batch): boolean {
+export function takesFastPath({ writes, lease }: Batch): boolean {
   const [write] = writes;
-  if (!write || writes.length > 1 || write.expect.seq <= 0 || write.fork) return false;
+  if (lease || !write || writes.length > 1 || write.expect.seq <= 0 || write.fork) return false;
   const { claims, releases, artifacts, items } = write;
   if (claims?.length || releases?.length || artifacts?.length) return false;
   return !items?.length || areComplete(items);

@@ -49,8 +49,8 @@
  */
 
 import type { Item, StreamFacets } from "../../model/stream/index.ts";
-import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
-import { checkBatch, headsAfter, invalidBatch } from "../kit/index.ts";
+import type { AppendOutcome, Batch, BatchLease, Head, Write } from "../../store.ts";
+import { checkBatch, guardsOf, headsAfter, invalidBatch } from "../kit/index.ts";
 import { type EncodedPayloads, openMark, takesFastPath } from "./append-fast-path.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
 import { fromText, placeName, toBytes, toText, toTextOrNull } from "./rows.ts";
@@ -106,7 +106,9 @@ export function batchArguments(group: readonly EncodedBatch[]): [string, string,
       offset += bytes;
       return { ...writeArgument(write), from: offset - bytes, bytes };
     });
-    return { id: toText(batch.id), namespace: toText(batch.namespace), keys: hasKeys(batch), writes };
+    const lease = batch.lease && leaseArgument(batch.lease);
+    const names = { id: toText(batch.id), namespace: toText(batch.namespace) };
+    return { ...names, keys: hasKeys(batch), writes, ...(lease && { lease }) };
   });
   const bytes = Buffer.concat(payloads);
   return [
@@ -132,11 +134,20 @@ function streamsToLock(group: readonly EncodedBatch[]): [string, string, boolean
 }
 
 function leasesToLock(group: readonly EncodedBatch[]): [string, string][] {
-  return group.flatMap(({ batch: { namespace, writes } }) =>
-    writes.flatMap(({ guards = [] }) =>
-      guards.map(({ lease }): [string, string] => [toText(namespace), toText(lease)]),
-    ),
-  );
+  return group.flatMap(({ batch }) => {
+    const names = guardsOf(batch).map(({ lease }) => lease);
+    if (batch.lease?.act === "take") names.push(batch.lease.name);
+    return names.map((name): [string, string] => [toText(batch.namespace), toText(name)]);
+  });
+}
+
+/** A release is a guard first; `append_batch` checks that the token of a taken lease is the next one. */
+function leaseArgument(lease: BatchLease): object {
+  const { act, name, token } = lease;
+  if (act === "release") return { act, lease: toText(name), token };
+  const { holder, ttlMs } = lease;
+  const text = { owner: toText(holder.owner), holder: JSON.stringify(holder) };
+  return { act, lease: toText(name), token, ...text, ttl: Math.round(ttlMs) };
 }
 
 /** Absent fields stay absent, so that the function leaves their columns alone. */

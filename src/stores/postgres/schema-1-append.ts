@@ -1,5 +1,6 @@
 /** The slow path of an append: every case, in SQL. `append.ts` has the protocol. */
 
+import { ERASED } from "../../model/names.ts";
 import { fewRows, INDEX_PLANS_ONLY, ITEM_COLUMNS, MERGE_ITEM } from "./schema-1-functions.ts";
 
 export const appendFunctions = (schema: string): string => `
@@ -136,6 +137,11 @@ BEGIN
     END LOOP;
   END LOOP;
 
+  IF p_batch ? 'lease' THEN
+    v_refusal := ${schema}.refuse_lease(v_namespace, p_batch -> 'lease');
+    IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
+  END IF;
+
   -- Conflict: each write must continue its stream where it ends; a fork must leave a past that exists.
   FOR i IN 0 .. v_last LOOP
     v_write := v_writes -> i;
@@ -172,10 +178,54 @@ BEGIN
     UPDATE ${schema}.leases SET expires_at = p_now + ttl WHERE namespace = v_namespace
       AND name = ANY (v_renewed);
   END IF;
+  IF p_batch ? 'lease' THEN PERFORM ${schema}.change_lease(v_namespace, p_batch -> 'lease', p_now); END IF;
   FOR i IN 0 .. v_last LOOP
     PERFORM ${schema}.store_write(v_namespace, p_batch ->> 'id', v_writes -> i, v_states[i], p_bytes);
   END LOOP;
   RETURN '{"outcome": "ok", "resent": false}';
+END $function$;
+
+-- A batch may take a lease that no owner has, with the next token, or release one that it holds.
+CREATE FUNCTION ${schema}.refuse_lease(p_namespace text, p_lease jsonb) RETURNS jsonb
+  LANGUAGE plpgsql AS $function$
+DECLARE
+  v_token bigint;
+  v_is_held boolean;
+BEGIN
+  IF p_lease ->> 'act' = 'release' THEN RETURN ${schema}.fence(p_namespace, p_lease); END IF;
+  SELECT l.token, l.holder IS NOT NULL INTO v_token, v_is_held FROM ${schema}.leases AS l
+  WHERE l.namespace = p_namespace AND l.name = p_lease ->> 'lease' FOR UPDATE;
+  IF NOT FOUND THEN
+    v_token := coalesce((SELECT e.token FROM ${schema}.leases AS e
+      WHERE e.namespace = p_namespace AND e.name = '${ERASED}'), 0);
+  END IF;
+  IF v_is_held IS NOT TRUE AND v_token + 1 = (p_lease -> 'token')::bigint THEN RETURN NULL; END IF;
+  -- No lease has the token 0: the answer describes the row as it is.
+  RETURN ${schema}.fence(p_namespace, p_lease || '{"token": 0}');
+END $function$;
+
+-- For a batch that passed every check. If another transaction inserts the same lease at this moment, this
+-- one is undone, and the batch is sent again.
+CREATE FUNCTION ${schema}.change_lease(p_namespace text, p_lease jsonb, p_now bigint) RETURNS void
+  LANGUAGE plpgsql AS $function$
+BEGIN
+  IF p_lease ->> 'act' = 'release' THEN
+    UPDATE ${schema}.leases SET owner = NULL, holder = NULL, expires_at = p_now
+    WHERE namespace = p_namespace AND name = p_lease ->> 'lease';
+    RETURN;
+  END IF;
+  UPDATE ${schema}.leases SET token = (p_lease -> 'token')::bigint, owner = p_lease ->> 'owner',
+    holder = p_lease ->> 'holder', ttl = (p_lease -> 'ttl')::bigint,
+    expires_at = p_now + (p_lease -> 'ttl')::bigint
+  WHERE namespace = p_namespace AND name = p_lease ->> 'lease';
+  IF FOUND THEN RETURN; END IF;
+  INSERT INTO ${schema}.leases (namespace, name, token, owner, holder, ttl, expires_at)
+  VALUES (p_namespace, p_lease ->> 'lease', (p_lease -> 'token')::bigint, p_lease ->> 'owner',
+    p_lease ->> 'holder', (p_lease -> 'ttl')::bigint, p_now + (p_lease -> 'ttl')::bigint)
+  ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'the lease was taken meanwhile';
+  END IF;
 END $function$;
 
 -- A fork needs its parent live or hidden, in the same generation, and at least as long as the shared past.

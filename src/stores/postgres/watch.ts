@@ -2,7 +2,7 @@
  * Hints that something changed.
  *
  * Changes of this process are announced when they are committed. Changes of others are polled five times a
- * second while anyone watches. A poll reads the server's snapshot of transactions; when it moves, one
+ * second while anyone watches. Nothing is asked before the first poll, so that a short run costs nothing. A poll reads the server's snapshot of transactions; when it moves, one
  * statement compares the heads of the watched streams. This works through any pooler and on a standby.
  *
  * NOTIFY brings the hints sooner; while it is known to arrive, one poll a second is enough:
@@ -43,7 +43,6 @@ export class PostgresWatchers {
     this.#usesNotify = usesNotify;
     this.#watchers = new Watchers({
       poll: (watchers) => this.#poll(watchers),
-      started: () => this.#listen(),
       stopped: () => {
         this.#stopping = this.#listener?.stop();
         this.#listener = null;
@@ -65,13 +64,14 @@ export class PostgresWatchers {
   }
 
   #listen(): void {
-    if (!this.#usesNotify) return;
+    if (!this.#usesNotify || this.#listener) return;
     this.#listener = new Listener(this.#database, (change) => {
       this.#watchers.notifyAll(change ? (watcher) => concerns(watcher, change) : undefined);
     });
   }
 
   async #poll(watchers: readonly Watcher[]): Promise<void> {
+    this.#listen();
     const hasNew = watchers.some((watcher) => !this.#heads.has(watcher));
     const isSkipped = this.#listener?.isLive && !hasNew && this.#skippedPolls < SKIPPED_POLLS;
     this.#skippedPolls = isSkipped ? this.#skippedPolls + 1 : 0;

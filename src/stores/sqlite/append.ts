@@ -13,7 +13,7 @@ import type { Item } from "../../model/stream/index.ts";
 import type { AppendOutcome, Batch, Write } from "../../store.ts";
 import { checkBatch, guardsOf, headOf, headsAfter, invalidBatch } from "../kit/index.ts";
 import type { Connection, Value } from "./driver.ts";
-import { checkGuards, renewGuards } from "./leases.ts";
+import { changeLease, checkGuards, checkTake, renewGuards } from "./leases.ts";
 import { bumpProof } from "./opening.ts";
 import type { ActResult, StoredText, StreamEntry, Transaction } from "./rows.ts";
 import {
@@ -59,6 +59,8 @@ export function append(transaction: Transaction, batch: Batch): ActResult<Append
   }
   const held = checkGuards(transaction, namespace, guardsOf(batch));
   if (!Array.isArray(held)) return refused(held);
+  const untakable = checkTake(transaction, batch);
+  if (untakable) return refused(untakable);
   const parents = checkPositions(transaction, batch, streams);
   if ("outcome" in parents) return refused(parents);
   const taken = checkClaims(connection, batch);
@@ -67,6 +69,7 @@ export function append(transaction: Transaction, batch: Batch): ActResult<Append
   if ("outcome" in artifacts) return refused(artifacts);
 
   renewGuards(transaction, namespace, held);
+  if (batch.lease) changeLease(transaction, namespace, batch.lease);
   for (let index = 0; index < writes.length; index++) {
     storeWrite(transaction, batch, {
       write: writes[index] as Write,

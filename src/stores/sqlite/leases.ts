@@ -10,8 +10,18 @@
  */
 
 import { ERASED } from "../../model/names.ts";
-import type { AppendOutcome, Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
+import type {
+  AppendOutcome,
+  Batch,
+  BatchLease,
+  Guard,
+  Holder,
+  LeaseOutcome,
+  LeaseRequest,
+  LeaseRow,
+} from "../../store.ts";
 import { type Clock, remainingMs, timelineOf } from "../kit/index.ts";
+import type { Connection } from "./driver.ts";
 import { type ActResult, fromText, type StoredLease, type Transaction, toText } from "./rows.ts";
 
 const SELECT =
@@ -50,33 +60,66 @@ export function lease(transaction: Transaction, request: LeaseRequest): ActResul
     case "renew":
       return renew(transaction, request);
     case "release": {
-      const { namespace, lease } = request;
-      const { connection, cache, clock } = transaction;
-      cache.dropLease(namespace, lease.lease);
-      const values = [toText(namespace), toText(lease.lease), lease.token];
-      const wasOurs = connection.count(RELEASE, clock.nowMs(), ...values) > 0;
+      const wasOurs = release(transaction, request.namespace, request.lease);
       return { result: { outcome: "released", wasOurs }, wrote: wasOurs };
     }
   }
 }
 
+function release({ connection, cache, clock }: Transaction, namespace: string, lease: Guard): boolean {
+  cache.dropLease(namespace, lease.lease);
+  const values = [toText(namespace), toText(lease.lease), lease.token];
+  return connection.count(RELEASE, clock.nowMs(), ...values) > 0;
+}
+
+// ---- Leases that a batch takes or releases
+
+/** Refuses a batch whose lease has an owner, or whose token is not the next one. */
+export function checkTake(
+  { connection, clock }: Transaction,
+  { namespace, lease }: Batch,
+): Extract<AppendOutcome, { outcome: "fenced" }> | null {
+  if (lease?.act !== "take") return null;
+  const row = connection.get<StoredLease>(SELECT, toText(namespace), toText(lease.name));
+  if ((!row || row.holder === null) && lease.token === nextToken(connection, namespace, row)) return null;
+  return { outcome: "fenced", lease: lease.name, now: row ? leaseRow(row, clock) : null };
+}
+
+/** For a batch that passed every check. */
+export function changeLease(transaction: Transaction, namespace: string, lease: BatchLease): void {
+  const { name, token } = lease;
+  if (lease.act === "release") release(transaction, namespace, { lease: name, token });
+  else grant(transaction, namespace, lease);
+}
+
+function nextToken(connection: Connection, namespace: string, row: StoredLease | undefined): number {
+  const before = row ?? connection.get<StoredLease>(SELECT, toText(namespace), ERASED);
+  return (before?.token ?? 0) + 1;
+}
+
+function grant(
+  { connection, cache, clock }: Transaction,
+  namespace: string,
+  { name, token, holder, ttlMs }: Omit<Extract<BatchLease, { act: "take" }>, "act">,
+): void {
+  cache.dropLease(namespace, name);
+  const values = [token, timelineOf(clock), clock.nowMs() + ttlMs, ttlMs, toText(JSON.stringify(holder))];
+  connection.run(UPSERT, toText(namespace), toText(name), ...values);
+}
+
 type Request<Act extends LeaseRequest["act"]> = Extract<LeaseRequest, { act: Act }>;
 
 function take(transaction: Transaction, request: Request<"take">): ActResult<LeaseOutcome> {
-  const { connection, cache, clock } = transaction;
+  const { connection, clock } = transaction;
   const { namespace, name, holder, ttlMs, evict } = request;
-  cache.dropLease(namespace, name);
   const old = connection.get<StoredLease>(SELECT, toText(namespace), toText(name));
   const oldHolder = old ? holderOf(old) : null;
   const isOurs = oldHolder?.owner === holder.owner;
   if (old && oldHolder && !isOurs && timeLeftMs(old, clock) > 0 && old.token !== evict) {
     return { result: { outcome: "held", lease: leaseRow(old, clock) }, wrote: false };
   }
-  const before = old ?? connection.get<StoredLease>(SELECT, toText(namespace), ERASED);
-  const token = old && isOurs ? old.token : (before?.token ?? 0) + 1;
-  const expiresAt = clock.nowMs() + ttlMs;
-  const stored = toText(JSON.stringify(holder));
-  connection.run(UPSERT, toText(namespace), toText(name), token, timelineOf(clock), expiresAt, ttlMs, stored);
+  const token = old && isOurs ? old.token : nextToken(connection, namespace, old);
+  grant(transaction, namespace, { name, token, holder, ttlMs });
   const granted = { name, token, holder: { ...holder }, remainingMs: ttlMs };
   return { result: { outcome: "granted", lease: granted, from: isOurs ? null : oldHolder }, wrote: true };
 }

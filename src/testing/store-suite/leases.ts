@@ -14,7 +14,78 @@ const names = async (store: TestStore, prefix?: string, limit = 100): Promise<st
   return (await store.list({ of: "leases", limit, ...filter })).map(({ name }) => name);
 };
 
+/** A batch that also takes or releases the lease `session/a`. */
+const taking = (token: number, owner = "one") => {
+  return { lease: { act: "take", name: "session/a", token, holder: holder(owner), ttlMs: LONG_MS } } as const;
+};
+const releasing = (token: number) => ({ lease: { act: "release", name: "session/a", token } }) as const;
+
 export const leaseCases: Cases = {
+  "an append takes a lease that nobody ever had": async ({ store, another }) => {
+    await store.accept(write("session/a", 0), taking(1));
+    const [row] = await store.list({ of: "leases" });
+    assert.deepEqual([row?.name, row?.token, row?.holder], ["session/a", 1, holder("one")]);
+    assert.ok(row && row.remainingMs > 0);
+    await (await another()).held("session/a", "two");
+    await store.accept(write("session/a", 1, guardedBy(1)));
+  },
+
+  "an append takes a released lease with the next token, also after a reopen": async ({ store, reopen }) => {
+    const { token } = await store.grant("session/a", "one");
+    await store.release("session/a", token);
+    await store.accept(write("session/a", 0), taking(token + 1, "two"));
+    await store.refuse("fenced", write("session/a", 1, guardedBy(token)));
+    const again = await reopen();
+    assert.equal((await again.held("session/a", "three")).holder?.owner, "two");
+    await again.accept(write("session/a", 1, guardedBy(token + 1)));
+  },
+
+  "an append cannot take a held lease, or one with another token, and writes nothing": async (trial) => {
+    const { store, pass, ttlMs } = trial;
+    await store.refuse("fenced", write("session/a", 0), {}, taking(2));
+    const { token } = await store.grant("session/a", "one", { ttlMs });
+    const fenced = await store.refuse("fenced", write("session/a", 0), {}, taking(token + 1, "two"));
+    assert.equal(fenced.now?.holder?.owner, "one");
+    await pass(ttlMs * 2);
+    await store.refuse("fenced", write("session/a", 0), {}, taking(token + 1, "two"));
+    await store.release("session/a", token);
+    await store.refuse("fenced", write("session/a", 0), {}, taking(token, "two"));
+    assert.deepEqual(await store.seqs("session/a"), [0]);
+  },
+
+  "an append that is refused takes and releases nothing": async ({ store }) => {
+    await store.refuse("conflict", write("session/a", 7), {}, taking(1));
+    const { token } = await store.grant("session/a", "one");
+    assert.equal(token, 1);
+    await store.refuse("conflict", write("session/a", 7, guardedBy(1)), {}, releasing(1));
+    await store.held("session/a", "two");
+  },
+
+  "an append releases its lease, and the next owner gets a greater token": async ({ store, reopen }) => {
+    await store.accept(write("session/a", 0), taking(1));
+    await store.accept(write("session/a", 1, guardedBy(1)), releasing(1));
+    await store.refuse("fenced", write("session/a", 2, guardedBy(1)));
+    await store.refuse("fenced", write("session/a", 2), {}, releasing(1));
+    assert.equal((await (await reopen()).grant("session/a", "two")).token, 2);
+  },
+
+  "a resent append that took or released a lease is recognised": async ({ store }) => {
+    const first = { id: "first", ...taking(1) };
+    await store.accept(write("session/a", 0), first);
+    assert.equal(outcomeIs(await store.send(write("session/a", 0), first), "ok").resent, true);
+    const last = { id: "last", ...releasing(1) };
+    await store.accept(write("session/a", 1, guardedBy(1)), last);
+    assert.equal(outcomeIs(await store.send(write("session/a", 1, guardedBy(1)), last), "ok").resent, true);
+  },
+
+  "of appends that take one lease at once, one wins": async ({ store, another }) => {
+    const others = [store, await another(), await another()];
+    const sent = others.map((each, index) =>
+      each.send(write(`session/a${index}`, 0), taking(1, `owner ${index}`)),
+    );
+    assert.deepEqual((await kindsOf(sent)).sort(), ["fenced", "fenced", "ok"]);
+  },
+
   "a free lease is granted with a token and its holder": async ({ store }) => {
     const lease = await store.grant("session/a", "one", { ttlMs: 5_000 });
     assert.equal(lease.name, "session/a");
