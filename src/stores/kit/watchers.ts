@@ -15,6 +15,7 @@ export interface Watcher extends WatchRequest {
 interface WatchersOptions {
   /** Looks for changes of others, and calls `notify` or `announce`. If it throws, all are notified. */
   readonly poll?: (watchers: readonly Watcher[]) => Promise<unknown>;
+  readonly started?: () => void;
   readonly stopped?: () => void;
 }
 
@@ -35,6 +36,7 @@ export class Watchers {
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) {
       if (this.#options.poll) this.#timer = setInterval(() => void this.pollNow(), POLL_MS).unref();
+      this.#options.started?.();
     }
     return () => {
       if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#stop();
