@@ -59,4 +59,7 @@ const lentStatus = await withSession(holdfast, "route", {}, async (lent) => {
   return lent.status;
 });
 console.log(`lent for one request: ${lentStatus}`);
+const model = async () => ({ message: { text: "On its way." } });
+const { text } = await holdfast.run("chat", { model, prompt: "Where is my order?" });
+console.log(`answered in one request: ${text}`);
 await holdfast.close();

@@ -94,6 +94,8 @@ export const PLANTS: readonly Plant[] = [
   under("issued after the effect", "keyed", [killAt("call.executed")], "I1"),
   under("turn saved at its end", "ask", [killAt("call.executed")], "I1", "I3"),
   under("message stored with other call ids", "keyed", [], "I3"),
+  under("message kept without the intents of its wave", "keyed", [killAt("call.executed")], "I1"),
+  under("intents kept without their message", "keyed", [killAt("wave.issued")], "I3"),
   under("results acknowledged before they are written", "keyed", [killAt("call.recorded")], "I2"),
   under("everything acknowledged before it is written", "keyed", [killAt("message.appended")], "I2"),
   under("result not recorded", "fenced", [killAt("call.recorded")], "I2", "I5"),

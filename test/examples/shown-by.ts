@@ -20,6 +20,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   failpoint: "own-stream",
 
   "Holdfast.session": "quickstart",
+  "Holdfast.run": "session-life",
   "Holdfast.close": "quickstart",
   "Holdfast.check": "trial-corruption-audit",
   "Holdfast.putArtifact": "artifacts",

@@ -145,6 +145,20 @@ const STORE_PLANTS: Readonly<Record<string, StorePlant>> = {
       }),
     );
   },
+  "message kept without the intents of its wave": (store) => {
+    return rewrites(store, (events) => {
+      const isJoint = events.some(({ type }) => type === "message");
+      const kept = { type: "budget.spent", v: 1, data: { amounts: {} } as StoredEvent["data"] };
+      return events.map((each) => (isJoint && each.type === "call.issued" ? { ...kept, at: each.at } : each));
+    });
+  },
+  "intents kept without their message": (store) => {
+    return rewrites(store, (events) => {
+      const isJoint = events.some(({ type }) => type === "call.issued");
+      const kept = { type: "budget.spent", v: 1, data: { amounts: {} } as StoredEvent["data"] };
+      return events.map((each) => (isJoint && each.type === "message" ? { ...kept, at: each.at } : each));
+    });
+  },
   "ends twice": endsTwice,
   "errors taken for success": (store) => ({
     ...verbs(store),
