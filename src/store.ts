@@ -86,8 +86,8 @@ export interface Write {
 }
 
 /**
- * A lease that changes hands in the commit of a batch, so that opening a session and its first events, or its
- * last events and leaving it, cost one commit (decision 029). A taken lease has no previous owner: one that
+ * A lease that changes hands in the commit of a batch. So opening a session and its first events cost one
+ * commit, and so do its last events and leaving it (decision 029). A taken lease has no previous owner: one that
  * expired is for `lease`, which tells whose it was.
  */
 export type BatchLease =

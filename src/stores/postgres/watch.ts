@@ -2,8 +2,9 @@
  * Hints that something changed.
  *
  * Changes of this process are announced when they are committed. Changes of others are polled five times a
- * second while anyone watches. Nothing is asked before the first poll, so that a short run costs nothing. A poll reads the server's snapshot of transactions; when it moves, one
- * statement compares the heads of the watched streams. This works through any pooler and on a standby.
+ * second while anyone watches. Nothing is asked before the first poll, so a short run costs nothing. A poll
+ * reads the server's snapshot of transactions; when it moves, one statement compares the heads of the
+ * watched streams. This works through any pooler and on a standby.
  *
  * NOTIFY brings the hints sooner; while it is known to arrive, one poll a second is enough:
  *
