@@ -87,8 +87,8 @@ export interface Write {
 
 /**
  * A lease that changes hands in the commit of a batch. So opening a session and its first events cost one
- * commit, and so do its last events and leaving it (decision 029). A taken lease has no previous owner: one that
- * expired is for `lease`, which tells whose it was.
+ * commit, and so do its last events and leaving it (decision 029). A taken lease has no previous owner: one
+ * that expired is for `lease`, which tells whose it was.
  */
 export type BatchLease =
   /** `fenced` unless no owner has the lease and `token` is the one that `lease` would grant. */
