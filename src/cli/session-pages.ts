@@ -273,8 +273,25 @@ export function resolvedPage({ callId, outcome, goesOn, hasResult }: ResultOf<"r
   return `${callId} ${what}; ${continuation(goesOn)}\n${noResult}`;
 }
 
-export function checkPage(found: ResultOf<"check">, { paint }: Screen): string {
-  const { ok, problems, files, strays, notTakenIn } = found;
+function rehearsedPage(sessions: NonNullable<ResultOf<"check">["sessions"]>, { paint }: Screen): string {
+  const bad = sessions.filter(({ problems }) => problems.length > 0);
+  const skipped = sessions.filter(({ verdict }) => verdict === "skipped");
+  const fine = sessions.length - bad.length - skipped.length;
+  const hasDiverged = bad.some(({ verdict }) => verdict === "diverges");
+  return linesOf([
+    ...bad.flatMap(({ session, problems }) =>
+      problems.map(({ kind, what }) => `${paint.red("!")} ${session} ${paint.yellow(kind)}: ${what}`),
+    ),
+    ...skipped.map(({ session }) => `- ${session} skipped: the program did not continue it`),
+    `${plural(fine, "live session")} ok, ${bad.length} not, ${skipped.length} skipped`,
+    hasDiverged ? 'Let them finish with the old release, or deploy with onDiverge: "adopt".' : "",
+  ]);
+}
+
+export function checkPage(found: ResultOf<"check">, screen: Screen): string {
+  const { ok, problems, files, strays, notTakenIn, sessions } = found;
+  const { paint } = screen;
+  if (sessions) return rehearsedPage(sessions, screen);
   const changed = files.filter(({ verdict }) => verdict !== "OK");
   return linesOf([
     ...problems.map(({ invariant, where, what }) => `${paint.red("!")} ${invariant} ${where}: ${what}`),

@@ -204,7 +204,10 @@ export const storeCommands: readonly Command[] = [
     page: page.deniedPage,
   }),
   command("check", "verify the store and the recorded files", {
-    input: (_, { goal }) => ({ goal }),
+    options: [
+      ["--against <program>", "instead: list the live sessions that this program could not continue"],
+    ],
+    input: (_, { goal, against }) => ({ goal, against }),
     page: page.checkPage,
     found: ({ ok }) => !ok,
   }),

@@ -130,7 +130,7 @@ function isHarmless(file: string): boolean {
 }
 
 async function readFile(file: string): Promise<HoldfastConfig> {
-  const value = isCode(file) ? await run(file) : parseJson(file);
+  const value = isCode(file) ? await importDefault(file, EXAMPLE) : parseJson(file);
   try {
     return checked(value, file);
   } catch (error) {
@@ -223,7 +223,10 @@ function parseJson(file: string): unknown {
   }
 }
 
-async function run(file: string): Promise<unknown> {
+const EXAMPLE = 'Write: export default { store: "./state.db" };';
+
+/** The default export of a file that the user named. `hint` says what to write if there is none. */
+export async function importDefault(file: string, hint: string): Promise<unknown> {
   if (file.endsWith(".ts") && !runsTypeScript()) throw needsNewerNode(file);
   try {
     const module = (await import(pathToFileURL(file).href)) as { default?: unknown };
@@ -238,7 +241,7 @@ async function run(file: string): Promise<unknown> {
     });
   }
   throw new HoldfastError("INPUT_INVALID", `${file}: no default export`, {
-    hint: 'Write: export default { store: "./state.db" };',
+    hint,
     data: { file },
   });
 }
@@ -254,7 +257,7 @@ function runsTypeScript(): boolean {
 
 function needsNewerNode(file: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `${file}: Node ${process.versions.node} runs no TypeScript`, {
-    hint: "Use Node 22.18 or later, or rename it to holdfast.config.mjs or .json and leave out its types.",
+    hint: "Use Node 22.18 or later, or rename it to .mjs (a configuration also to .json) without its types.",
     data: { file },
   });
 }

@@ -20,6 +20,7 @@ import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handoff-operations.ts";
 import { readSeal, sealWarning } from "./moved-store.ts";
 import { definedFields, mutation, query } from "./operation.ts";
+import { rehearsedSession, rehearseSessions } from "./rehearsal.ts";
 import { openCallRows, readStatus } from "./status.ts";
 import { status } from "./status-view.ts";
 import { isRemote, openOptionsOf, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
@@ -277,8 +278,8 @@ export const storeOperations = [
     },
   }),
   query("check", "Verify the store, the log's invariants, and the recorded files of the goals", {
-    /** With a goal: the whole store, but only that goal's files. */
-    input: z.strictObject({ goal }),
+    /** With a goal: the whole store, but only that goal's files. With a program: only the live sessions. */
+    input: z.strictObject({ goal, against: text.optional() }),
     result: z.strictObject({
       ok: z.boolean(),
       problems: z.array(z.strictObject({ invariant: text, where: text, what: text })),
@@ -287,8 +288,15 @@ export const storeOperations = [
       strays: z.array(text),
       /** Edits of `.planning/` that could not be parsed. They are no damage, so `ok` ignores them. */
       notTakenIn: z.array(text),
+      /** Whether the program `against` can continue each live session; null without a program. */
+      sessions: z.array(rehearsedSession).nullable(),
     }),
-    async run(context, { goal: named }) {
+    async run(context, { goal: named, against }) {
+      if (against !== undefined) {
+        const sessions = await rehearseSessions(context, against);
+        const ok = sessions.every(({ problems: found }) => found.length === 0);
+        return { ok, problems: [], files: [], strays: [], notTakenIn: [], sessions };
+      }
       const holdfast = await context.holdfast();
       const only = named === undefined ? null : await context.goalId(named);
       const problems = await problemsOf(await context.journals());
@@ -304,7 +312,7 @@ export const storeOperations = [
       }
       const notTakenIn = context.isStoreNamed ? [] : unparsedEdits(context.place);
       const ok = problems.length + strays.length === 0 && files.every(({ verdict }) => verdict === "OK");
-      return { ok, problems, files, strays, notTakenIn };
+      return { ok, problems, files, strays, notTakenIn, sessions: null };
     },
   }),
   mutation("vacuum", "Give the space of erased and removed sessions back to the disk", {

@@ -109,6 +109,7 @@ async function runRead<Result>(
   const { token } = session.own.lease;
   const child = () => Promise.reject(new Error("a read has no sub-agent"));
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
+  if (session.rehearsal) session.drain.throwIfAborted();
   const answer = Promise.resolve(direct.tool.execute(input.value as never, context));
   // Ends when the session is closed: `close` waits for this call, and the tool itself may be what closes it.
   const result = await withTimeout(answer, Number.POSITIVE_INFINITY, signal, null);

@@ -22,7 +22,13 @@ export type {
   WaitingCall,
 } from "./run-options.ts";
 export { Session, sessionCore } from "./session.ts";
-export { type CloseOptions, holderText, incarnationOf, type Resumed } from "./session-core.ts";
+export {
+  type CloseOptions,
+  holderText,
+  incarnationOf,
+  type Rehearsal,
+  type Resumed,
+} from "./session-core.ts";
 export type { EraseReport, SessionDetail, SessionSummary } from "./sessions.ts";
 export { Sessions } from "./sessions.ts";
 export { childId, type Spoken } from "./sub-agents.ts";

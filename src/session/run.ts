@@ -160,6 +160,7 @@ class Run {
     if (this.options.budget && !isFirst) await limitBudget(session, this.options.budget);
     const recorded = await this.recordedAnswer();
     if (recorded) return recorded;
+    if (session.rehearsal) session.rehearsal.hasEnded = true;
     const unfinished = session.unfinished;
     await this.ledger().settle(({ messageId }) => messageId !== unfinished?.id);
     const blocked = await this.appendPrompt();

@@ -11,7 +11,14 @@
 import { failpoint } from "../failpoint.ts";
 import { type Decision, emitSafely, type Journal, type Lease, type OwnedLog } from "../journal/index.ts";
 import type { CallProgress, ChildSession, Finishing, LedgerContext, Tool } from "../ledger/index.ts";
-import { attemptsOf, Ledger, mustNotBeCancelled, VendorKeys, withTimeout } from "../ledger/index.ts";
+import {
+  attemptsOf,
+  Ledger,
+  mustNotBeCancelled,
+  VendorKeys,
+  validate,
+  withTimeout,
+} from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
@@ -80,6 +87,33 @@ interface LedgerOptions {
   readonly on?: (progress: CallProgress) => void;
 }
 
+/**
+ * A program's run on a drained copy of a session, before a deploy. Recorded answers and outcomes are
+ * replayed, and nothing new starts. It keeps what the program met, because a program may catch its errors.
+ */
+export class Rehearsal {
+  /** The program's tools. Each function resumes a recorded call, and returns false for refused arguments. */
+  readonly tools = new Map<string, (call: Call) => Promise<boolean>>();
+  /** The first question that differs from the record, as the error that the program got. */
+  diverged: HoldfastError | null = null;
+  /** True once the program has asked for something that is on record. */
+  hasReplayed = false;
+  /** True once the program has asked for something new. Its later errors are consequences. */
+  hasEnded = false;
+
+  note(error: unknown): void {
+    if (isHoldfastError(error, "PROMPT_DIVERGED")) this.diverged ??= error;
+  }
+
+  noteTools(tools: readonly Tool[]): void {
+    for (const { name, input } of tools) {
+      const accepts = async ({ asked, args }: Call): Promise<boolean> =>
+        !("problem" in (await validate(input, asked?.args ?? args)));
+      if (!this.tools.has(name)) this.tools.set(name, accepts);
+    }
+  }
+}
+
 export class SessionCore {
   readonly id: string;
   readonly own: OwnedLog<SessionState>;
@@ -90,6 +124,8 @@ export class SessionCore {
   latestRun: Promise<unknown> = Promise.resolve();
   /** Only for a sub-agent. See `nameRepeatedPrompt`. */
   promptCounts: Map<string, number> | null = null;
+  /** Set if this session is a copy on which a program is only rehearsed. */
+  rehearsal: Rehearsal | null = null;
   private readonly parts: SessionParts;
   private readonly stopping = new AbortController();
   private readonly draining = new AbortController();
@@ -120,6 +156,13 @@ export class SessionCore {
 
   startDraining(): void {
     this.draining.abort(closedError(this.id));
+  }
+
+  /** Drains the session for a rehearsal: everything on record is still replayed. */
+  rehearse(): Rehearsal {
+    this.draining.abort(rehearsedError(this.id));
+    this.rehearsal = new Rehearsal();
+    return this.rehearsal;
   }
 
   get state(): SessionState {
@@ -224,6 +267,7 @@ export class SessionCore {
     if (this.ledgerState?.incarnation !== incarnation) this.ledgerState = ledgerStateOf(journal, incarnation);
     const { attempts, vendorKeys } = this.ledgerState;
     const { on, drain = this.drain } = options;
+    this.rehearsal?.noteTools(tools);
     const context: LedgerContext = {
       own,
       journal,
@@ -310,6 +354,12 @@ function closedError(id: string): HoldfastError {
     hint:
       "Open it again with holdfast.session(). A route that streams needs withSession(), " +
       "which closes the session after the stream.",
+  });
+}
+
+function rehearsedError(id: string): HoldfastError {
+  return new HoldfastError("SESSION_CLOSED", `session ${id}: rehearsed up to here (nothing new starts)`, {
+    hint: "Let this error end the program: `holdfast check --against` only compares it with the record.",
   });
 }
 

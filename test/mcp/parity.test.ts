@@ -184,7 +184,7 @@ const NOT_OFFERED: Readonly<Record<string, { readonly reason: string }>> = {
   "session timeline": PAGE,
   events: because("`goal_log` has the same rows"),
   fleet: MACHINE,
-  check: MACHINE,
+  check: because("looks after a machine; `against` runs a program that a person or CI names"),
   verify: MACHINE,
   doctor: MACHINE,
   explain: because("the error that the agent got has its hint"),

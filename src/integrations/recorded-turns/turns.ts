@@ -172,7 +172,8 @@ export class RecordedTurns {
 
   /** Starts the next question. Throws, before the model is asked, if it may not be asked. */
   async next(question: Question): Promise<Turn> {
-    sessionCore(this.session).drain.throwIfAborted();
+    const { drain, rehearsal } = sessionCore(this.session);
+    if (!rehearsal) drain.throwIfAborted();
     this.checkIdle();
     const identity = new PromptIdentity(question.prompt);
     const ticket = { signal: question.signal };
@@ -184,12 +185,15 @@ export class RecordedTurns {
       this.reloadMarks();
       this.seek(identity, isRetry);
       const recorded = this.findRecorded(identity);
+      if (rehearsal) rehearsal[recorded ? "hasReplayed" : "hasEnded"] = true;
       if (!recorded) {
+        drain.throwIfAborted();
         await this.pending.settle();
         this.checkMayAsk();
       }
       return this.turn(question, identity, recorded, ticket);
     } catch (error) {
+      rehearsal?.note(error);
       this.lastFailed = true;
       this.release(ticket);
       throw error;
@@ -219,6 +223,7 @@ export class RecordedTurns {
   /** For calls that another run left without an outcome. */
   registerTool(name: string, resume: ResumeCall): void {
     this.pending.registerTool(name, resume);
+    sessionCore(this.session).rehearsal?.tools.set(name, resume);
   }
 
   /** Gives every call of an unfinished message a result. Refused while one is open. */
