@@ -58,7 +58,7 @@ async function fill(store: string): Promise<void> {
       metadata: { [clean]: clean },
     });
     const named = tool({
-      name: clean,
+      name: `pay-${index}`,
       description: clean,
       effect: "mutate",
       input: anything,
@@ -77,7 +77,9 @@ async function fill(store: string): Promise<void> {
           : {
               message: {
                 blocks: [
-                  { kind: "tool_call", id, name: clean, args: { [clean]: text } },
+                  { kind: "tool_call", id, name: named.name, args: { [clean]: text } },
+                  // A model can ask for a tool that does not exist, by any name.
+                  { kind: "tool_call", id: `none-${index}`, name: clean, args: { [clean]: text } },
                   { kind: "text", text },
                 ],
               },

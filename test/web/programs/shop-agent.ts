@@ -67,8 +67,9 @@ const model: Model = async ({ messages }) => {
   };
 };
 
-const { title, goal, budget } = script;
-const holdfast = await open(store, { leaseMs: 2_000 });
+const { title, goal, budget, large } = script;
+// A large result keeps the process busy, and a loaded machine makes that longer than a short lease.
+const holdfast = await open(store, { leaseMs: large ? 60_000 : 2_000 });
 const session = await holdfast.session(id, {
   label: "shop-agent",
   ...(title && { title }),
