@@ -148,6 +148,8 @@ function artifactKey(storeKey: Buffer, secret: string): Buffer {
 const TITLE = "title";
 /** The id of these items is a digest of their value, which a reader could guess. */
 const METADATA = "metadata";
+/** Items of a goal whose `key` holds texts, for SQL views. */
+const DETAILED: ReadonlySet<string> = new Set(["decision", "blocker", "history"]);
 const fieldOf = ({ kind, id }: Pick<Item, "kind" | "id">): string => `${kind} ${id}`;
 
 export class EncryptedStore implements Store {
@@ -274,7 +276,10 @@ export class EncryptedStore implements Store {
   #sealItem(place: StreamPlace, item: Item): Item {
     const { name } = item;
     if (item.kind === METADATA) return { ...item, id: this[CIPHER].keyed(item.id) };
-    return name === undefined ? item : { ...item, name: this[CIPHER].sealText(place, fieldOf(item), name) };
+    const sealed =
+      name === undefined ? item : { ...item, name: this[CIPHER].sealText(place, fieldOf(item), name) };
+    if (!DETAILED.has(item.kind) || item.key === undefined) return sealed;
+    return { ...sealed, key: this[CIPHER].sealText(place, `${fieldOf(item)} details`, item.key) };
   }
 
   #openRow(namespace: string, row: StreamRow): StreamRow {

@@ -25,6 +25,8 @@ export interface ViewSubject {
   readonly arrayLength: string;
   /** A JSON value as `query` returns it. */
   json(value: unknown): unknown;
+  /** A boolean as `query` returns it. */
+  flag(value: boolean): unknown;
 }
 
 export function testViews(subject: ViewSubject): void {
@@ -288,9 +290,9 @@ export function testViews(subject: ViewSubject): void {
 
   test("goals, tasks, decisions, blockers and session history", async () => {
     await writeViewedGoal(store, AT);
-    for (const [view, rows] of Object.entries(viewedRows(ISO))) {
+    for (const [view, rows] of Object.entries(viewedRows(ISO, subject.json, subject.flag))) {
       const found = await subject.query(`SELECT * FROM ${view} ORDER BY 3`);
-      expect({ view, found }).toMatchObject({ view, found: rows });
+      expect({ view, found }).toEqual({ view, found: rows });
     }
   });
 }

@@ -149,6 +149,7 @@ interface Revisions {
   readonly endSeq?: number | null;
 }
 
+/** `key` of a decision, a blocker or a session has the fields that only its SQL view shows, as JSON. */
 function changedItems(
   state: GoalState,
   next: GoalState,
@@ -167,17 +168,23 @@ function changedItems(
     const end = isCurrent
       ? { status: "current", doneAt: null }
       : { status: "superseded", doneAt: next.updatedAt };
-    items.push({ kind: "decision", id, name: short(decision), ...where, at, ...end });
+    const { context, reason, alternatives, reversible, date } = row;
+    const key = JSON.stringify({ context, reason, alternatives, reversible, date });
+    items.push({ kind: "decision", id, name: short(decision), key, ...where, at, ...end });
   }
   for (const row of changed(state.blockers, next.blockers)) {
     const { id, description, status, reportedAt: at, resolvedAt: doneAt } = row;
     const where = positions.of(row, state.blockers.get(id));
-    items.push({ kind: "blocker", id, name: short(description), status, ...where, at, doneAt });
+    const { affects, workaround, resolution } = row;
+    const key = JSON.stringify({ affects, workaround, resolution });
+    items.push({ kind: "blocker", id, name: short(description), key, status, ...where, at, doneAt });
   }
   for (const row of changed(state.history, next.history)) {
     const { id, agent, status, startedAt: at, endedAt: doneAt } = row;
     const where = positions.of(row, state.history.get(id));
-    items.push({ kind: "history", id, name: short(agent), status, ...where, at, doneAt });
+    const { contextUsage, completed, issues, handoffReason } = row;
+    const key = JSON.stringify({ contextUsage, completed, issues, handoffReason });
+    items.push({ kind: "history", id, name: short(agent), key, status, ...where, at, doneAt });
   }
   return items;
 }

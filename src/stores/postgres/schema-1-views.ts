@@ -31,6 +31,9 @@ WHERE s.kind = 'goal' AND s.state = 'live';`;
   WHERE s.parent IS NOT NULL
 )`;
 
+  /** A field of the details of an item, which a goal keeps as JSON in `key`. */
+  const detail = (path: string) => `(${schema}.json_or_null(i.key) ${path})`;
+
   /** A number out of `1.-.2`, or NULL. */
   const part = (column: string, place: number) =>
     `CASE WHEN split_part(${column}, '.', ${place}) ~ '^[0-9]{1,9}$'
@@ -129,16 +132,25 @@ ${goalItems("task")}
 
 CREATE VIEW ${schema}.decisions AS
 SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS decision_id, i.name AS decision, i.status,
+  ${detail("->> 'context'")} AS context, ${detail("->> 'reason'")} AS reason,
+  ${detail("-> 'alternatives'")} AS alternatives,
+  CASE ${detail("->> 'reversible'")} WHEN 'true' THEN true WHEN 'false' THEN false END AS reversible,
+  ${detail("->> 'date'")} AS date,
   ${iso("i.at")} AS made_at, ${iso("i.done_at")} AS superseded_at
 ${goalItems("decision")}
 
 CREATE VIEW ${schema}.blockers AS
 SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS blocker_id, i.name AS description, i.status,
+  ${detail("-> 'affects'")} AS affects, ${detail("->> 'workaround'")} AS workaround,
+  ${detail("->> 'resolution'")} AS resolution,
   ${iso("i.at")} AS reported_at, ${iso("i.done_at")} AS resolved_at
 ${goalItems("blocker")}
 
 CREATE VIEW ${schema}.session_history AS
 SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS session_id, i.name AS agent, i.status,
+  (jsonb_path_query_first(${detail("")}, '$.contextUsage ? (@.type() == "number")'))::numeric
+    AS context_usage, ${detail("-> 'completed'")} AS completed,
+  ${detail("-> 'issues'")} AS issues, ${detail("->> 'handoffReason'")} AS handoff_reason,
   ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS ended_at
 ${goalItems("history")}
 `;

@@ -323,7 +323,7 @@ const SCHEMA = `(
         ORDER BY type, name))`;
 
 /** The digest of `SCHEMA` in a new file. It changes only together with FORMAT, once that is released. */
-const SCHEMA_DIGEST = "0885b4f7e29302e0ad0a6ba68cc21bd284ca91e4d1a1faaa3b894aebb09d677f";
+const SCHEMA_DIGEST = "41693eba8ff7aca0bd52cdb06c94525d1f6664d1ec83f2da7b86d2f18a63bd4c";
 
 /**
  * Only `sqlite_schema` is read before the schema is known: a view in its place could make any other name

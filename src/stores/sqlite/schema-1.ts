@@ -140,6 +140,10 @@ const eventField = (seq: string, field: string) => `(
     SELECT ${json("w")} -> ('$[' || (${seq} - w.first) || '].data.${field}') FROM writes AS w
     WHERE w.id >= (i.stream << 28 | ${seq}) AND w.id <= (i.stream << 28 | 268435455) ORDER BY w.id LIMIT 1)`;
 
+/** A field of the details of an item, which a goal keeps as JSON in \`key\`. */
+const detail = (field: string, operator = "->>") =>
+  `(CASE WHEN json_valid(i.key) THEN i.key END ${operator} '$.${field}')`;
+
 /** Each session with the streams that hold its past: itself and those it was forked from, up to where. */
 const PAST = `WITH RECURSIVE past (session, source, up_to) AS (
   SELECT id, id, seq FROM streams WHERE kind = 'session' AND state = 'live'
@@ -237,18 +241,25 @@ WHERE s.kind = 'goal' AND s.state = 'live';
 
 CREATE VIEW decisions AS
 SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS decision_id, i.name AS decision, i.status,
+  ${detail("context")} AS context, ${detail("reason")} AS reason,
+  ${detail("alternatives", "->")} AS alternatives, ${detail("reversible")} AS reversible,
+  ${detail("date")} AS date,
   ${iso("i.at")} AS made_at, ${iso("i.done_at")} AS superseded_at
 FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'decision'
 WHERE s.kind = 'goal' AND s.state = 'live';
 
 CREATE VIEW blockers AS
 SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS blocker_id, i.name AS description, i.status,
+  ${detail("affects", "->")} AS affects, ${detail("workaround")} AS workaround,
+  ${detail("resolution")} AS resolution,
   ${iso("i.at")} AS reported_at, ${iso("i.done_at")} AS resolved_at
 FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'blocker'
 WHERE s.kind = 'goal' AND s.state = 'live';
 
 CREATE VIEW session_history AS
 SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS session_id, i.name AS agent, i.status,
+  ${detail("contextUsage")} AS context_usage, ${detail("completed", "->")} AS completed,
+  ${detail("issues", "->")} AS issues, ${detail("handoffReason")} AS handoff_reason,
   ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS ended_at
 FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'history'
 WHERE s.kind = 'goal' AND s.state = 'live';

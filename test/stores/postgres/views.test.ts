@@ -17,6 +17,7 @@ testViews({
   },
   arrayLength: "jsonb_array_length",
   json: (value) => value,
+  flag: (value) => value,
 });
 
 afterEach(() => schema.empty());

@@ -34,6 +34,7 @@ testViews({
   query,
   arrayLength: "json_array_length",
   json: (value) => JSON.stringify(value),
+  flag: Number,
 });
 
 test("the views agree with real sessions", async () => {
