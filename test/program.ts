@@ -39,6 +39,7 @@ const SETS = {
   // Examples and recorder must share the module that records the calls.
   examples: { of: ["examples", "test/examples/recorder.ts", "test/examples/together.ts"] },
   chat: { of: ["examples/chat/server.ts"] },
+  worker: { of: ["templates/worker/agent.mjs"] },
   // Alone, without the frameworks of the other examples.
   quickstart: { of: ["examples/quickstart.ts"] },
   servers: { of: ["test/stores/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },
@@ -75,12 +76,12 @@ export function programFile(source: URL | string, set?: keyof typeof SETS): stri
 }
 
 const sourcesOf = ({ of }: Programs): string[] =>
-  of.flatMap((path) => (path.endsWith(".ts") ? [path] : filesIn(path).map((name) => `${path}/${name}`)));
+  of.flatMap((path) => (/\.(ts|mjs)$/.test(path) ? [path] : filesIn(path).map((name) => `${path}/${name}`)));
 
 const filesIn = (path: string): string[] =>
   readdirSync(join(root, path)).filter((name) => name.endsWith(".ts"));
 
-const nameOf = (path: string): string => path.replaceAll("/", "-").replace(/\.ts$/, "");
+const nameOf = (path: string): string => path.replaceAll("/", "-").replace(/\.(ts|mjs)$/, "");
 
 /** The folder of a set. */
 function made(set: keyof typeof SETS): string {

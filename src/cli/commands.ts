@@ -41,7 +41,7 @@ export const HEADINGS: readonly (readonly [heading: string, verbs: readonly stri
   ["Sessions and calls", ["session", "calls", "resolve", "approve", "deny", "ledger", "fleet", "mcp"]],
   [
     "Setting up",
-    ["init", "trust", "sign", "signer", "approver", "hook", "schema", "completion", "demo", "torture"],
+    ["new", "init", "trust", "sign", "signer", "approver", "hook", "schema", "completion", "demo", "torture"],
   ],
   [
     "The store",

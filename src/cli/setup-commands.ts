@@ -58,6 +58,15 @@ export const setupCommands: readonly Command[] = [
         trusted && files.length > 1 ? `with ${files.slice(1).join(", ")}` : "",
       ]),
   }),
+  command("new", "write a project to start from", {
+    args: [
+      ["<kind>", "chat, worker or coding"],
+      ["[folder]", "the new folder (default: the kind)"],
+    ],
+    ignoresConfig: true,
+    page: ({ folder, files, next }) =>
+      linesOf([`wrote ${files.length} files to ${folder}`, ...next.map((each) => `  ${each}`)]),
+  }),
   command("explain", "explain an error code, or all of them", {
     args: [["[code]", "such as STORE_REWOUND"]],
     ignoresConfig: true,

@@ -10,6 +10,7 @@ import { handoffOperations } from "./handoff-operations.ts";
 import { historyOperations } from "./history-operations.ts";
 import { inboxOperations } from "./inbox-operations.ts";
 import { movingOperations } from "./moving-operations.ts";
+import { newProjectOperations } from "./new-project.ts";
 import { noteOperations } from "./note-operations.ts";
 import type { Operation } from "./operation.ts";
 import { planningOperations } from "./planning-operations.ts";
@@ -41,6 +42,7 @@ const ROWS = [
   ...superviseOperations,
   ...tenantOperations,
   ...schemaOperations,
+  ...newProjectOperations,
   ...trustOperations,
   ...signingOperations,
   ...verifyOperations,

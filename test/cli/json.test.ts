@@ -34,6 +34,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent" | "unapproved
   ["status"],
   ["doctor"],
   ["explain", "store-busy"],
+  ["new", "worker", "my-worker"],
   ["trust", "--remove"],
   ["sign", "--off"],
   ["signer", "add", "ann", KEY],

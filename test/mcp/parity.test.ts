@@ -187,6 +187,7 @@ const NOT_OFFERED: Readonly<Record<string, { readonly reason: string }>> = {
   check: because("looks after a machine; `against` runs a program that a person or CI names"),
   verify: MACHINE,
   doctor: MACHINE,
+  new: MACHINE,
   explain: because("the error that the agent got has its hint"),
   rebuild: MACHINE,
   migrate: MACHINE,
