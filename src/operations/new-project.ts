@@ -1,6 +1,6 @@
 /**
- * `new`: a project to start from. The files of each kind lie in the package: `templates/`, and `examples/chat/`
- * for the chat. Nothing is written if one of them is in the way.
+ * `new`: a project to start from. The files of each kind lie in the package: in `templates/`, those of the
+ * chat in `examples/chat/`. Nothing is written if one of them is in the way.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
