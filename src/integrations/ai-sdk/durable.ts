@@ -98,10 +98,8 @@ async function findOrAppendPrompt(
   const id = typeof prompt === "string" ? undefined : prompt.id;
   const message = await promptMessage(session, prompt);
   if (id !== undefined) {
-    // `adopt` takes the recorded text of a prompt, too.
-    const compared = ({ blocks }: Pick<MessageInput, "blocks">): string =>
-      onDiverge === "adopt" ? "" : comparableText(blocks);
-    const known = findPrompt(session, id, compared(message), compared);
+    const compared = ({ blocks }: Pick<MessageInput, "blocks">): string => comparableText(blocks);
+    const known = findPrompt(session, id, compared(message), compared, onDiverge);
     if (known) return known;
     checkRunName(session, id);
   }

@@ -72,7 +72,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
     model: (model) => durableModel(model, forModel),
     tool: (toolOptions) => durableTool(toolOptions, forTools),
     input: async (input) => {
-      const message = await findOrAppendInput(session, turns, runs, input, approvals);
+      const message = await findOrAppendInput(session, turns, runs, input, options);
       inputIsStored = true;
       turns.begin(message.id);
       const before = message.meta?.[BEFORE];
@@ -91,7 +91,7 @@ async function findOrAppendInput(
   turns: RecordedTurns,
   runs: ConversationRuns,
   input: DurableInput,
-  approvals: "queue" | "sdk",
+  { approvals = "queue", onDiverge }: DurableOptions,
 ): Promise<Message> {
   await session.refresh();
   await runs.checkHistory();
@@ -99,7 +99,8 @@ async function findOrAppendInput(
   const items = "items" in content ? content.items : [textItem(content.text)];
   const text = comparableText(items);
   if (id !== undefined) {
-    const known = findPrompt(session, id, text, (stored) => comparableText(itemsOf(stored)));
+    const compared = (stored: Pick<Message, "blocks" | "meta">) => comparableText(itemsOf(stored));
+    const known = findPrompt(session, id, text, compared, onDiverge);
     if (known) return known;
   }
   const last = session.messages.findLast(isInput);

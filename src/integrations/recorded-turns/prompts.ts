@@ -56,19 +56,28 @@ function messageOf({ id, blocks, by, at }: QueuedPrompt, prompt: string): Messag
   return { id, role: "user", createdAt, blocks, meta: { by, ...(id !== prompt && { [WITH]: prompt }) } };
 }
 
-/** The recorded prompt with this id. Refuses the id with another text, and one that was compacted away. */
+/**
+ * The recorded prompt with this id. Refuses the id with another text, unless the program adopts the recorded
+ * one, and an id that was compacted away.
+ */
 export function findPrompt(
   session: Session,
   id: string,
   text: string,
   textOf: (stored: Pick<Message, "blocks" | "meta">) => string,
+  onDiverge?: "refuse" | "adopt" | "branch",
 ): Message | undefined {
-  const { state, journal } = sessionCore(session);
+  const { state, journal, rehearsal } = sessionCore(session);
   const hasId = (each: { readonly id: string }): boolean => each.id === id;
   const known = session.messages.findLast(hasId);
   const stored = known ?? session.prompts.find(hasId);
   // A codec may change the stored text (redaction, for example), so then the id alone decides.
-  if (stored && textOf(stored) !== text && journal.payloads.isExact) throw promptTextChanged(session.id, id);
+  const mayDiffer = onDiverge === "adopt" || !journal.payloads.isExact;
+  if (stored && !mayDiffer && textOf(stored) !== text) {
+    const error = promptTextChanged(session.id, id);
+    rehearsal?.note(error);
+    throw error;
+  }
   if (!known && state.messageIds.has(id)) throw runCompacted(session.id, id);
   return known;
 }
