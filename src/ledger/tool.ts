@@ -71,10 +71,11 @@ export interface ToolSpec<Args, Result, Input = unknown> {
   /** A call whose outcome cannot be found out waits for a person (`"ask"`, default) or fails. */
   readonly interrupted?: "ask" | "fail";
   /**
-   * A person approves or denies each call before it runs: `true`, or only some, `({ eur }) => eur > 100`. See
+   * A person approves or denies each call before it runs: `true`, or only some, `({ eur }) => eur > 100`. A
+   * text counts as true, and the person reads it: `({ eur }) => eur > 100 && "over the limit"`. See
    * `holdfast.calls.approve`. A function that throws counts as true.
    */
-  readonly needsApproval?: boolean | ((args: Args) => boolean | Promise<boolean>);
+  readonly needsApproval?: boolean | ((args: Args) => boolean | string | Promise<boolean | string>);
   /**
    * Answers for calls of this tool (`resolve`, `approve`, `deny`) need the signature of an approver's key:
    * `requireApprover: true`. Keys: `holdfast approver add`.
@@ -278,8 +279,11 @@ export function whyApproval({ name, needsApproval }: Tool, args: unknown): Maybe
   const threw = (error: unknown): string => `${why}: needsApproval threw: ${describeError(error).message}`;
   try {
     const needed = needsApproval(args as never);
-    if (typeof needed === "boolean") return needed ? why : null;
-    return Promise.resolve(needed).then((isNeeded) => (isNeeded ? why : null), threw);
+    const answer = (given: boolean | string): string | null => {
+      if (typeof given === "string") return given === "" ? why : `${why}: ${given}`;
+      return given ? why : null;
+    };
+    return typeof needed === "object" ? Promise.resolve(needed).then(answer, threw) : answer(needed);
   } catch (error) {
     return threw(error);
   }

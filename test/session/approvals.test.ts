@@ -35,6 +35,18 @@ describe.each(subjects)("a call that waits for approval on '$name'", (subject) =
 
   const callsOf = async ({ holdfast }: Program) => (await holdfast.sessions.get("alpha")).calls;
 
+  test.each([
+    [() => "over the limit", "pay needs approval: over the limit"],
+    [async () => "over the limit", "pay needs approval: over the limit"],
+    [() => "", "pay needs approval"],
+  ])("shows the reason that its tool gives", async (needsApproval, why) => {
+    const session = await bench.first.session();
+    const args = { eur: 70 };
+    const outcome = await session.call({ tool: pay({ needsApproval }), args, callId: "c1" });
+    expect(outcome).toMatchObject({ status: "waiting", why });
+    expect(world.effects).toEqual([]);
+  });
+
   test("runs once after it is approved, also by another process", async () => {
     const first = await start(bench.first, [70]);
     expect(await first.run(1)).toMatchObject({ status: "waiting" });

@@ -31,8 +31,8 @@ type ByTool = { readonly [name: string]: GivenStatus | ForOne };
 
 export class Approvals {
   private readonly place: DurableOptions["approvals"];
-  /** The verdict of `toolApproval`, by call. Without one the call's tool decides. */
-  private readonly decided = new Map<string, boolean>();
+  /** The verdict of `toolApproval`, or its reason, by call. Without one the call's tool decides. */
+  private readonly decided = new Map<string, boolean | string>();
 
   constructor(place: DurableOptions["approvals"] = "queue") {
     this.place = place;
@@ -47,21 +47,22 @@ export class Approvals {
         return undefined;
       }
       const isForPerson = status.type === "user-approval";
-      this.decided.set(request.toolCall.toolCallId, isForPerson);
+      this.decided.set(request.toolCall.toolCallId, isForPerson && (status.reason ?? true));
       return isForPerson ? undefined : status;
     };
     return decide as Approval;
   }
 
+  /** False, or true, or the reason for the person who approves the call. */
   async isNeeded(
     { needsApproval = false }: AnyTool,
     input: unknown,
     options: { readonly toolCallId: string },
-  ): Promise<boolean> {
+  ): Promise<boolean | string> {
     if (this.place === "sdk") return false;
     const decided = this.decided.get(options.toolCallId);
     if (decided !== undefined) return decided;
-    return typeof needsApproval === "function" ? needsApproval(input, options) : needsApproval;
+    return Boolean(typeof needsApproval === "function" ? await needsApproval(input, options) : needsApproval);
   }
 }
 

@@ -168,7 +168,7 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
       args,
       input,
       schema: schemaOf(tool.inputSchema),
-      mustRecord: isNeeded || known !== undefined,
+      mustRecord: isNeeded !== false || known !== undefined,
       execute: async (parsed, own) =>
         lastOf(await tool.execute(parsed, { ...options, abortSignal: own.signal, [CONTEXT]: own })),
     }),

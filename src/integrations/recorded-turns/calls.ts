@@ -51,8 +51,8 @@ export interface RecordedCall {
   /** JSON, as the model wrote it. `tool.input` turns it into what `tool.execute` gets. */
   readonly args: Json;
   readonly signal?: AbortSignal | undefined;
-  /** A person has to approve the call before it runs. */
-  readonly needsApproval?: boolean;
+  /** A person has to approve the call before it runs. A text is the reason that the person reads. */
+  readonly needsApproval?: boolean | string;
   /** Renders a result for the model and the transcript. Null for the result as it is. */
   readonly render?: (value: Json) => Promise<RenderedResult | null> | RenderedResult | null;
 }
@@ -156,7 +156,8 @@ export class RecordedCalls {
 
   private async callLedger(call: RecordedCall): Promise<RecordedOutcome> {
     const { args, callId, signal, needsApproval = false } = call;
-    const tool = { ...call.tool, needsApproval };
+    const isReason = typeof needsApproval === "string";
+    const tool = { ...call.tool, needsApproval: isReason ? () => needsApproval : needsApproval };
     const outcome = await this.session.call({ tool, args, callId, ...(signal && { signal }) });
     if (outcome.status !== "completed") return outcome;
     return { status: "completed", value: outcome.value as Json, replayed: outcome.replayed };

@@ -131,9 +131,12 @@ describe.runIf(IS_SDK_7)("toolApproval", () => {
       pay(holdfast, model, (d) => ({
         tools: d.tools({ charge: tools.charge }),
         ...(isWrapped && { toolApproval: d.toolApproval(rule) }),
+        // Without effect here: no client carries the answer, so there is nothing to sign.
+        experimental_toolApprovalSecret: "secret",
       }));
     await expect(run(scripted(asksFor("charge")))).rejects.toMatchObject(HAS_OPEN_CALLS);
-    expect((await holdfast.calls.list()).calls).toMatchObject([{ callId: "c", status: "waiting" }]);
+    const why = "charge needs approval: a lot";
+    expect((await holdfast.calls.list()).calls).toMatchObject([{ callId: "c", status: "waiting", why }]);
     // A program that has lost the rule does not run it either.
     await expect(run(scripted(), false)).rejects.toMatchObject(HAS_OPEN_CALLS);
     expect(log).toEqual([]);
@@ -168,6 +171,68 @@ describe.runIf(IS_SDK_7)("toolApproval", () => {
     expect(seen).toEqual([[{ order: "1" }, { shop: "s" }, { user: "ann" }, "c"]]);
     expect(log).toEqual(["charge 1"]);
     expect(JSON.stringify((await run(forAll)).steps)).toContain("closed");
+    expect(log).toEqual(["charge 1"]);
+  });
+});
+
+describe.runIf(IS_SDK_7)("signed approvals of the SDK", () => {
+  const { log, tools } = makeWorld();
+  type Parts = { type: string; approvalId: string; signature?: string }[];
+
+  /** Asks, and answers its own approval request as a client would that may change the request's parts. */
+  const run = (
+    holdfast: Holdfast,
+    model: MockModel,
+    sign: (given: string | undefined) => string | undefined,
+  ) =>
+    program(
+      holdfast,
+      async (d) => {
+        const request = {
+          model: d.model(model),
+          tools: d.tools({ charge: tools.charge }),
+          toolApproval: d.toolApproval({ charge: "user-approval" }),
+          experimental_toolApprovalSecret: "secret",
+          stopWhen,
+        };
+        const asked = { role: "user", content: "Pay" };
+        const first = await generateText({ ...request, messages: [asked] } as never);
+        const sent = first.response.messages.map((message) => ({
+          ...message,
+          content: (message.content as unknown as Parts).map((part) =>
+            part.type === "tool-approval-request" ? { ...part, signature: sign(part.signature) } : part,
+          ),
+        }));
+        const approvals = sent
+          .flatMap(({ content }) => content)
+          .filter(({ type }) => type === "tool-approval-request")
+          .map(({ approvalId }) => ({ type: "tool-approval-response", approvalId, approved: true }));
+        expect(approvals).toHaveLength(1);
+        const messages = [asked, ...sent, { role: "tool", content: approvals }];
+        return generateText({ ...request, messages } as never);
+      },
+      { approvals: "sdk" },
+    );
+
+  test.each([
+    ["without its signature", () => undefined],
+    ["with another signature", () => "AAAA"],
+  ])("a response to a request %s ends the run, and the ledger has no call", async (_, forge) => {
+    const holdfast = await freshHoldfast();
+    const forged = run(holdfast, scripted(asksFor("charge"), says("paid")), forge);
+    await expect(forged).rejects.toThrow(/signature/);
+    expect(log).toEqual([]);
+    expect((await holdfast.calls.list()).calls).toEqual([]);
+  });
+
+  test("a signed response lets the call run once, also after a crash", async () => {
+    const holdfast = await freshHoldfast();
+    const keep = (given: string | undefined) => {
+      expect(given).toEqual(expect.any(String));
+      return given;
+    };
+    await expect(run(holdfast, scripted(asksFor("charge"), new Error("down")), keep)).rejects.toThrow("down");
+    expect((await run(holdfast, scripted(says("paid")), keep)).text).toBe("paid");
     expect(log).toEqual(["charge 1"]);
   });
 });
