@@ -25,6 +25,7 @@ const BYTES = because("bytes of a program; a message refers to them");
 const ACTS: Readonly<Record<string, Readonly<Record<string, string | { readonly reason: string }>>>> = {
   Holdfast: {
     session: LIFE,
+    run: OWNER,
     goal: "goal new",
     supervise: "supervise",
     superviseOnce: "supervise",
