@@ -297,7 +297,7 @@ export class Log<State> {
       at,
     };
     if (isUtf8) write.isUtf8 = true;
-    const change = this.kind.facets?.(this.currentState, encoded.events, firstSeq);
+    const change = this.kind.facets?.(this.currentState, encoded.events, firstSeq, codec !== null);
     if (change) {
       const { facets, items, claims, releases, artifacts } = change;
       if (facets) write.facets = facets;

@@ -1,12 +1,16 @@
 import { expect } from "vitest";
 import { openGoal } from "../../src/goal/index.ts";
-import { Journal } from "../../src/journal/index.ts";
+import { Journal, type PayloadCodec } from "../../src/journal/index.ts";
 import type { Store } from "../../src/store.ts";
 import { human } from "./bench.ts";
 
 /** A goal with one of everything that SQL views show, all written at `at`. */
-export async function writeViewedGoal(store: Store, at: number): Promise<void> {
-  const journal = new Journal({ store, now: () => at });
+export async function writeViewedGoal(
+  store: Store,
+  at: number,
+  codecs: readonly PayloadCodec[] = [],
+): Promise<void> {
+  const journal = new Journal({ store, now: () => at, codecs });
   const goal = await openGoal(journal, "checkout", {
     statement: "Ship it",
     by: human,
@@ -52,6 +56,25 @@ export function viewedRows(
         updated_at: iso,
         expires_at: expect.any(String),
         seq: expect.any(Number),
+      },
+    ],
+    initiative_state: [
+      {
+        ...goal,
+        current_phase: 1,
+        current_plan: null,
+        current_task: "T-001",
+        current_wave: 1,
+        status: "open",
+        progress: json({
+          phases_total: 2,
+          phases_completed: 0,
+          current_phase_tasks: 1,
+          current_phase_completed: 0,
+          percent: 0,
+          bar: `${"░".repeat(16)} 0%`,
+        }),
+        updated_at: iso,
       },
     ],
     tasks: [

@@ -1,6 +1,8 @@
 // The views for people, on every SQL store: a person with a shell reads everything without the library.
 
 import { beforeEach, expect, test } from "vitest";
+import { sessionKind } from "../../src/model/session/index.ts";
+import { applyEvent, type Event } from "../../src/model/stream/index.ts";
 import type { Store } from "../../src/store.ts";
 import { viewedRows, writeViewedGoal } from "../goal/viewed-goal.ts";
 import { append, sumOf, write } from "./sqlite/acts.ts";
@@ -96,6 +98,59 @@ export function testViews(subject: ViewSubject): void {
     expect(
       await subject.query("SELECT session_id, version, created_at, label, seq FROM checkpoints"),
     ).toEqual([{ session_id: "a", version: 1, created_at: ISO, label: "paid", seq: 6 }]);
+  });
+
+  test("checkpoints have the plan and the budget that a fold to their position has", async () => {
+    const plan = (title: string) => event("plan.set", { plan: { title, steps: [] } });
+    const version = (number: number) => event("checkpoint", { version: number, label: null });
+    const events = [
+      version(1),
+      plan("first"),
+      event("budget.limited", { limits: { usd: 20, tokens: 1_000 } }),
+      event("budget.spent", { amounts: { usd: 0.1, tokens: 7 } }),
+      version(2),
+      event("budget.reserved", { id: "r", amounts: { usd: 1 } }),
+      event("budget.spent", { amounts: { usd: 0.2, turns: 1 } }),
+      version(3),
+      event("budget.settled", { id: "r", spent: { usd: 0.5 } }),
+      plan("second"),
+      event("budget.limited", { limits: { usd: 30, tokens: null } }),
+      version(4),
+      event("plan.set", { plan: null }),
+      version(5),
+    ];
+    const forked = [plan("other"), event("budget.spent", { amounts: { usd: 3 } }), version(4)];
+    const items = (all: readonly object[], base: number) =>
+      all.flatMap((each, index) => {
+        const { type, data } = each as { type: string; data: { version: number } };
+        if (type !== "checkpoint") return [];
+        const item = { kind: "checkpoint", status: "kept", at: AT, doneAt: AT };
+        return [{ ...item, id: String(data.version), seq: base + index + 1 }];
+      });
+    await append(store, write("session/v", 0, events, { at: AT, items: items(events, 0) }));
+    const fork = { stream: "session/v", generation: 1, seq: 8 };
+    await append(store, write("session/w", 8, forked, { at: AT, fork, items: items(forked, 8) }));
+    const folded = (all: readonly object[]) => {
+      const state = sessionKind.initial();
+      let budget: unknown = null;
+      return all.flatMap((each, index) => {
+        const { facets } = sessionKind.facets?.(state, [each as Event], index + 1) ?? {};
+        budget = facets?.budget ? JSON.parse(facets.budget) : budget;
+        applyEvent(sessionKind, state, each as Event, index + 1);
+        return (each as Event).type === "checkpoint" ? [{ plan: state.plan, budget }] : [];
+      });
+    };
+    const viewed = async (session: string) => {
+      const sql = `SELECT plan, budget FROM checkpoints WHERE session_id = '${session}' ORDER BY version`;
+      const parsed = (value: unknown) => (typeof value === "string" ? JSON.parse(value) : value);
+      return (await subject.query(sql)).map((row) => {
+        const { plan, budget } = row as { plan: unknown; budget: unknown };
+        return { plan: parsed(plan), budget: parsed(budget) };
+      });
+    };
+    expect(await viewed("v")).toEqual(folded(events));
+    expect(await viewed("w")).toEqual(folded([...events.slice(0, 8), ...forked]));
+    expect((await viewed("v"))[2]?.budget).toMatchObject({ usd: { spent: 1.3, limit: 20 } });
   });
 
   test("messages, with their text", async () => {
@@ -265,9 +320,16 @@ export function testViews(subject: ViewSubject): void {
       at: AT,
       doneAt: AT,
     };
-    const payloads = [Buffer.from([1, 2, 3]), "not JSON [", "\0 \ud800", '"a JSON text"'];
+    const version = { kind: "checkpoint", id: "1", seq: 1, status: "kept", at: AT, doneAt: AT };
+    const odd = '[{"type":"plan.set"},{"type":"budget.spent","data":{"amounts":"odd"}},"plan.set"]';
+    const payloads = [Buffer.from([1, 2, 3]), "not JSON [", "\0 \ud800", '"a JSON text"', odd];
     for (const [index, payload] of payloads.entries()) {
-      const parts = { payload, sum: sumOf(payload), codec: index === 0 ? "cipher" : null, items: [item] };
+      const parts = {
+        payload,
+        sum: sumOf(payload),
+        codec: index === 0 ? "cipher" : null,
+        items: [item, version],
+      };
       await append(store, write(`session/odd${index}`, 0, [1], { ...parts, facets: { budget: "[" } }));
     }
     expect(
@@ -278,6 +340,8 @@ export function testViews(subject: ViewSubject): void {
     );
     const calls = await subject.query("SELECT args, result FROM tool_calls WHERE session_id LIKE 'odd%'");
     expect(calls).toEqual(payloads.map(() => ({ args: null, result: null })));
+    const versions = await subject.query("SELECT plan, budget FROM checkpoints WHERE session_id LIKE 'odd%'");
+    expect(versions).toEqual(payloads.map(() => ({ plan: null, budget: null })));
   });
 
   test("a removed session is in no view", async () => {
@@ -288,11 +352,31 @@ export function testViews(subject: ViewSubject): void {
     }
   });
 
-  test("goals, tasks, decisions, blockers and session history", async () => {
+  test("goals with their position, tasks, decisions, blockers and session history", async () => {
     await writeViewedGoal(store, AT);
     for (const [view, rows] of Object.entries(viewedRows(ISO, subject.json, subject.flag))) {
       const found = await subject.query(`SELECT * FROM ${view} ORDER BY 3`);
       expect({ view, found }).toEqual({ view, found: rows });
     }
+  });
+
+  test("a goal whose events a codec encodes shows names and position, and no other text", async () => {
+    const codec = {
+      name: "reversed",
+      encode: (text: string) => [...text].reverse().join(""),
+      decode: (payload: string | Uint8Array) => [...String(payload)].reverse().join(""),
+    };
+    await writeViewedGoal(store, AT, [codec]);
+    const none = { context: null, reason: null, alternatives: null, reversible: null, date: null };
+    const decisions = "SELECT context, reason, alternatives, reversible, date FROM decisions";
+    expect(await subject.query(decisions)).toEqual([none, none]);
+    expect(await subject.query("SELECT workaround FROM blockers WHERE workaround IS NOT NULL")).toEqual([]);
+    expect(await subject.query("SELECT agent, handoff_reason FROM session_history ORDER BY 1")).toEqual([
+      { agent: "claude", handoff_reason: null },
+      { agent: "codex", handoff_reason: null },
+    ]);
+    expect(await subject.query("SELECT current_task FROM initiative_state")).toEqual([
+      { current_task: "T-001" },
+    ]);
   });
 }

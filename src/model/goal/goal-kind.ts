@@ -23,7 +23,8 @@ import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { endsWithItsTask, firstLine, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
 import { type WaitingAct, waitingActs, waitingText } from "./origin.ts";
-import { blockedTasks, displayStatus, surveyGoal } from "./survey.ts";
+import { positionOf, progressOf } from "./position.ts";
+import { blockedTasks, displayStatus, type Survey, surveyGoal } from "./survey.ts";
 import type { DisplayStatus, Task } from "./task.ts";
 
 type GoalEvents = {
@@ -56,7 +57,12 @@ export function goalStatus(survey: { isDone: boolean; impact: { escalate: boolea
   return survey.impact.escalate ? "blocked" : "active";
 }
 
-function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number): FacetChange {
+function goalFacets(
+  state: GoalState,
+  events: readonly Event[],
+  firstSeq: number,
+  isEncoded = false,
+): FacetChange {
   const next = branchGoal(state);
   events.forEach((each, index) => {
     applyEvent(goalKind, next, each, firstSeq + index);
@@ -69,7 +75,8 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
   // No other event changes which tasks are blocked or done.
   const changesWork = events.some(({ type }) => /^(goal|phase|task|blocker)\./.test(type));
   const positions = new LogPositions(next, events);
-  if (!changesWork) return { facets, items: changedItems(state, next, new Map(), positions) };
+  const notes = noteItems(state, next, positions, isEncoded);
+  if (!changesWork) return { facets, items: notes };
   const survey = surveyGoal(next);
   facets.status = goalStatus(survey);
   const statuses = new Map<string, DisplayStatus>();
@@ -80,7 +87,7 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     const wasShown = old && displayStatus(old, before.has(task.id));
     if (old !== task || shown !== wasShown) statuses.set(task.id, shown);
   }
-  const rows = changedItems(state, next, statuses, positions);
+  const rows = [...taskItems(state, next, statuses, positions), ...notes, positionItem(next, survey)];
   return { facets, items: [...rows, ...mergeItems(state, next), ...waitingItems(state, next)] };
 }
 
@@ -149,8 +156,27 @@ interface Revisions {
   readonly endSeq?: number | null;
 }
 
-/** `key` of a decision, a blocker or a session has the fields that only its SQL view shows, as JSON. */
-function changedItems(
+/** Position and progress, for the view `initiative_state`. It has no texts, and is never an open item. */
+function positionItem(state: GoalState, survey: Survey): Item {
+  const { phase, plan, task, wave, status } = positionOf(state, survey);
+  const { phasesTotal, phasesCompleted, currentPhaseTasks, currentPhaseCompleted, percent, bar } = progressOf(
+    state,
+    survey,
+  );
+  const progress = {
+    phases_total: phasesTotal,
+    phases_completed: phasesCompleted,
+    current_phase_tasks: currentPhaseTasks,
+    current_phase_completed: currentPhaseCompleted,
+    percent,
+    bar,
+  };
+  const key = JSON.stringify({ phase, plan, task, wave, progress });
+  const at = state.updatedAt;
+  return { kind: "position", id: "current", status, key, at, doneAt: at };
+}
+
+function taskItems(
   state: GoalState,
   next: GoalState,
   statuses: ReadonlyMap<string, DisplayStatus>,
@@ -161,6 +187,13 @@ function changedItems(
     const task = next.tasks.get(id);
     if (task) items.push({ ...taskItem(task, status), ...positions.of(task, state.tasks.get(id)) });
   }
+  return items;
+}
+
+/** `key` of a decision, a blocker or a session has the fields that only its SQL view shows, as JSON. */
+function noteItems(state: GoalState, next: GoalState, positions: LogPositions, isEncoded: boolean): Item[] {
+  const items: Item[] = [];
+  const details = (fields: object): string => (isEncoded ? "" : JSON.stringify(fields));
   for (const row of changed(state.decisions, next.decisions)) {
     const { id, decision, supersededBy, at } = row;
     const where = positions.of(row, state.decisions.get(id));
@@ -169,21 +202,21 @@ function changedItems(
       ? { status: "current", doneAt: null }
       : { status: "superseded", doneAt: next.updatedAt };
     const { context, reason, alternatives, reversible, date } = row;
-    const key = JSON.stringify({ context, reason, alternatives, reversible, date });
+    const key = details({ context, reason, alternatives, reversible, date });
     items.push({ kind: "decision", id, name: short(decision), key, ...where, at, ...end });
   }
   for (const row of changed(state.blockers, next.blockers)) {
     const { id, description, status, reportedAt: at, resolvedAt: doneAt } = row;
     const where = positions.of(row, state.blockers.get(id));
     const { affects, workaround, resolution } = row;
-    const key = JSON.stringify({ affects, workaround, resolution });
+    const key = details({ affects, workaround, resolution });
     items.push({ kind: "blocker", id, name: short(description), key, status, ...where, at, doneAt });
   }
   for (const row of changed(state.history, next.history)) {
     const { id, agent, status, startedAt: at, endedAt: doneAt } = row;
     const where = positions.of(row, state.history.get(id));
     const { contextUsage, completed, issues, handoffReason } = row;
-    const key = JSON.stringify({ contextUsage, completed, issues, handoffReason });
+    const key = details({ contextUsage, completed, issues, handoffReason });
     items.push({ kind: "history", id, name: short(agent), key, status, ...where, at, doneAt });
   }
   return items;

@@ -130,8 +130,9 @@ export interface StreamKind<State, Table extends EventTable<State> = EventTable<
   /**
    * Derives what lists and views show after `events` are appended at `firstSeq`, the keys that they claim,
    * and the artifacts that they need. Throws for events that the fold would reject. Must not change `state`.
+   * `isEncoded`: a codec hides the events, so items must not show more than names.
    */
-  facets?(state: State, events: readonly Event[], firstSeq: number): FacetChange;
+  facets?(state: State, events: readonly Event[], firstSeq: number, isEncoded?: boolean): FacetChange;
 }
 
 /**

@@ -344,7 +344,7 @@ export class Fold {
         data: { ...place },
       });
     }
-    const change = this.kind.facets?.(this.state, events, write.first) ?? {};
+    const change = this.kind.facets?.(this.state, events, write.first, write.codec !== null) ?? {};
     for (const [index, event] of events.entries())
       applyEvent(this.kind, this.state, event, write.first + index);
     return change;

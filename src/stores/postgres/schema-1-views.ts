@@ -31,8 +31,43 @@ WHERE s.kind = 'goal' AND s.state = 'live';`;
   WHERE s.parent IS NOT NULL
 )`;
 
+  /**
+   * The events of the session `past` up to the version `i` whose type begins with `type`. Only writes whose
+   * text has the type are parsed.
+   */
+  const versionEvents = (type: string) => `FROM past AS q
+    JOIN ${schema}.writes AS w ON w.namespace = q.namespace AND w.stream = q.source
+      AND w.first <= least(q.up_to, i.seq) AND strpos(w.payload, '"${type}') > 0
+    CROSS JOIN LATERAL jsonb_path_query(${json("w")}, '$[*]') WITH ORDINALITY AS e (event, place)
+    WHERE q.namespace = past.namespace AND q.session = past.session
+      AND w.first + e.place - 1 <= least(q.up_to, i.seq) AND starts_with(e.event ->> 'type', '${type}')`;
+
+  /** The budget at a version, as JSON. A reservation counts until the next event with its id. */
+  const versionBudget = `(
+    SELECT jsonb_object_agg(unit, jsonb_build_object('spent', spent, 'limit', most)) FROM (
+      SELECT u.unit, (array_agg(u.amount ORDER BY c.seq DESC) FILTER (WHERE is_limit))[1] AS most,
+        coalesce(sum(u.amount) FILTER (WHERE NOT is_limit), 0) AS spent, bool_or(NOT is_limit) AS has_spent
+      FROM (
+        SELECT w.first + e.place AS seq, e.event ->> 'type' = 'budget.limited' AS is_limit,
+          e.event ->> 'type' = 'budget.reserved' AS is_reserved, e.event -> 'data' AS data,
+          lead(true) OVER (PARTITION BY e.event #>> '{data,id}' ORDER BY w.first + e.place) AS is_followed
+        ${versionEvents("budget.")}
+      ) AS c
+      CROSS JOIN LATERAL (
+        SELECT pair ->> 'key' AS unit,
+          CASE jsonb_typeof(pair -> 'value') WHEN 'number' THEN (pair ->> 'value')::numeric END AS amount
+        FROM jsonb_path_query(coalesce(c.data -> 'amounts', c.data -> 'spent', c.data -> 'limits'),
+          '$.keyvalue()') AS pair
+      ) AS u
+      WHERE NOT (c.is_reserved AND c.is_followed IS NOT NULL)
+      GROUP BY 1
+    ) AS units WHERE has_spent OR most IS NOT NULL)`;
+
   /** A field of the details of an item, which a goal keeps as JSON in `key`. */
   const detail = (path: string) => `(${schema}.json_or_null(i.key) ${path})`;
+
+  const numberDetail = (field: string) =>
+    `jsonb_path_query_first(${detail("")}, '$.${field} ? (@.type() == "number")')::numeric`;
 
   /** A number out of `1.-.2`, or NULL. */
   const part = (column: string, place: number) =>
@@ -59,7 +94,10 @@ CREATE VIEW ${schema}.checkpoints AS
 ${past}
 SELECT ${sessionId("past.session")} AS session_id, past.namespace,
   CASE WHEN i.id ~ '^[0-9]{1,9}$' THEN i.id::integer END AS version,
-  ${iso("i.at")} AS created_at, i.name AS label, i.seq
+  ${iso("i.at")} AS created_at, i.name AS label, i.seq,
+  (SELECT nullif(e.event #> '{data,plan}', 'null'::jsonb) ${versionEvents("plan.set")}
+   ORDER BY w.first + e.place DESC LIMIT 1) AS plan,
+  ${versionBudget} AS budget
 FROM past
 JOIN ${schema}.items AS i
   ON i.namespace = past.namespace AND i.stream = past.source AND i.kind = 'checkpoint' AND i.seq <= past.up_to
@@ -124,6 +162,16 @@ SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, s.status, s.title,
   ${iso("s.expires_at")} AS expires_at, s.seq
 FROM ${schema}.streams AS s WHERE s.kind = 'goal' AND s.state = 'live';
 
+CREATE VIEW ${schema}.initiative_state AS
+SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, ${numberDetail("phase")} AS current_phase,
+  ${numberDetail("plan")} AS current_plan, ${detail("->> 'task'")} AS current_task,
+  ${numberDetail("wave")} AS current_wave, i.status, ${detail("-> 'progress'")} AS progress,
+  ${iso("s.updated_at")} AS updated_at
+FROM ${schema}.streams AS s
+LEFT JOIN ${schema}.items AS i
+  ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = 'position' AND i.id = 'current'
+WHERE s.kind = 'goal' AND s.state = 'live';
+
 CREATE VIEW ${schema}.tasks AS
 SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS task_id, i.name AS title, i.status,
   ${part("i.key", 1)} AS phase, ${part("i.key", 2)} AS plan, ${part("i.key", 3)} AS wave,
@@ -148,8 +196,7 @@ ${goalItems("blocker")}
 
 CREATE VIEW ${schema}.session_history AS
 SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS session_id, i.name AS agent, i.status,
-  (jsonb_path_query_first(${detail("")}, '$.contextUsage ? (@.type() == "number")'))::numeric
-    AS context_usage, ${detail("-> 'completed'")} AS completed,
+  ${numberDetail("contextUsage")} AS context_usage, ${detail("-> 'completed'")} AS completed,
   ${detail("-> 'issues'")} AS issues, ${detail("->> 'handoffReason'")} AS handoff_reason,
   ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS ended_at
 ${goalItems("history")}

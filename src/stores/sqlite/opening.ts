@@ -323,7 +323,7 @@ const SCHEMA = `(
         ORDER BY type, name))`;
 
 /** The digest of `SCHEMA` in a new file. It changes only together with FORMAT, once that is released. */
-const SCHEMA_DIGEST = "41693eba8ff7aca0bd52cdb06c94525d1f6664d1ec83f2da7b86d2f18a63bd4c";
+const SCHEMA_DIGEST = "9af1f4cb0406fb145bec6163673a64482021b347b6d7fb71ff3aad549af72d0b";
 
 /**
  * Only `sqlite_schema` is read before the schema is known: a view in its place could make any other name

@@ -153,6 +153,39 @@ const PAST = `WITH RECURSIVE past (session, source, up_to) AS (
 )`;
 
 /**
+ * The events of the session `past` up to the version `i` whose type begins with `type`. Only writes whose
+ * text has the type are parsed.
+ */
+const versionEvents = (type: string) => `FROM past AS q
+    JOIN writes AS w ON w.id > (q.source << 28) AND w.id <= (q.source << 28 | 268435455)
+      AND w.first <= min(q.up_to, i.seq) AND instr(w.payload, '"${type}')
+    JOIN json_each(${json("w")}) AS e
+    WHERE q.session = past.session AND w.first + e.key <= min(q.up_to, i.seq)
+      AND iif(e.type = 'object', e.value ->> '$.type', '') GLOB '${type}*'`;
+
+/**
+ * The budget at a version, as JSON: `{"usd":{"spent":1.5,"limit":20}}`. A reservation counts until the next
+ * event with its id.
+ */
+const VERSION_BUDGET = `(
+   SELECT nullif(json_group_object(unit, json_object('spent', spent, 'limit', most)), '{}') FROM (
+    SELECT unit, round(total(iif(is_limit, 0, amount)), 9) AS spent,
+      max(iif(is_limit AND place = 1, amount, NULL)) AS most
+    FROM (
+      SELECT u.key AS unit, u.value AS amount, c.is_limit,
+        row_number() OVER (PARTITION BY u.key, c.is_limit ORDER BY c.seq DESC) AS place
+      FROM (
+        SELECT w.first + e.key AS seq, e.value ->> '$.type' = 'budget.limited' AS is_limit,
+          e.value ->> '$.type' = 'budget.reserved' AS is_reserved, e.value -> '$.data' AS data,
+          lead(1) OVER (PARTITION BY e.value ->> '$.data.id' ORDER BY w.first + e.key) AS is_followed
+        ${versionEvents("budget.")}
+      ) AS c
+      JOIN json_each(coalesce(c.data -> '$.amounts', c.data -> '$.spent', c.data -> '$.limits')) AS u
+      WHERE NOT (c.is_reserved AND c.is_followed IS NOT NULL)
+    )
+    GROUP BY unit HAVING min(is_limit) = 0 OR most IS NOT NULL))`;
+
+/**
  * The messages that an event added to the transcript, as a JSON array: one message, the results of tools,
  * or the replacements of a compaction. Selected by paths, because not every value need be JSON.
  */
@@ -180,7 +213,10 @@ WHERE s.kind = 'session' AND s.state = 'live';
 CREATE VIEW checkpoints AS
 ${PAST}
 SELECT ${sessionId("s")} AS session_id, s.namespace, CAST(i.id AS INTEGER) AS version,
-  ${iso("i.at")} AS created_at, i.name AS label, i.seq
+  ${iso("i.at")} AS created_at, i.name AS label, i.seq,
+  (SELECT nullif(e.value -> '$.data.plan', 'null') ${versionEvents("plan.set")}
+   ORDER BY w.first + e.key DESC LIMIT 1) AS plan,
+  ${VERSION_BUDGET} AS budget
 FROM past
 JOIN streams AS s ON s.id = past.session
 JOIN items AS i ON i.stream = past.source AND i.kind = 'checkpoint' AND i.seq <= past.up_to
@@ -225,6 +261,13 @@ SELECT ${sessionId("s")} AS goal_id, s.namespace, s.status, s.title,
   ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,
   ${iso("s.expires_at")} AS expires_at, s.seq
 FROM streams AS s WHERE s.kind = 'goal' AND s.state = 'live';
+
+CREATE VIEW initiative_state AS
+SELECT ${sessionId("s")} AS goal_id, s.namespace, ${detail("phase")} AS current_phase,
+  ${detail("plan")} AS current_plan, ${detail("task")} AS current_task, ${detail("wave")} AS current_wave,
+  i.status, ${detail("progress", "->")} AS progress, ${iso("s.updated_at")} AS updated_at
+FROM streams AS s LEFT JOIN items AS i ON i.stream = s.id AND i.kind = 'position' AND i.id = 'current'
+WHERE s.kind = 'goal' AND s.state = 'live';
 
 CREATE VIEW tasks AS
 SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS task_id, i.name AS title, i.status,
