@@ -207,7 +207,8 @@ function addMcp(program: Parser): Parser {
   const proxy = group
     .command("proxy")
     .description("put the ledger around every tool of another MCP server")
-    .argument("<command...>", "after --: the command that starts that server")
+    .argument("[command...]", "after --: the command that starts that server")
+    .option("--url <address>", "in place of a command: the server's address; token: HOLDFAST_PROXY_TOKEN")
     .option("--config <file>", "the effects of its tools (default: all mutate)")
     .option(
       "--session <name>",
@@ -243,9 +244,16 @@ const AGENT_ROLES = ["worker", "architect", "orchestrator", "verifier"] as const
 type AgentRole = (typeof AGENT_ROLES)[number];
 
 async function proxyServer(command: readonly string[], options: Options): Promise<void> {
+  const url = setting(options, "url");
+  if ((url === undefined) === (command.length === 0)) {
+    const problem = url === undefined ? "no server is named" : "a command and --url exclude each other";
+    throw new Misuse(`mcp proxy: ${problem}`, "Give the command after --, or its address with --url");
+  }
   const { runProxy } = await import("../mcp/index.ts");
   await runProxy({
     command,
+    url,
+    token: process.env["HOLDFAST_PROXY_TOKEN"] || undefined,
     config: setting(options, "config"),
     session: setting(options, "session"),
     store: setting(options, "store", "HOLDFAST_STORE"),

@@ -1,5 +1,5 @@
 /**
- * The HTTP side of `holdfast mcp --http` and `holdfast mcp proxy --http`: where it listens and who may ask.
+ * The HTTP side of `holdfast mcp --http`: where it listens and who may ask.
  *
  *     on loopback     `Host` must be ours, `Origin` absent or ours; the token is asked for if there is one
  *     elsewhere       every request has the token as `Authorization: Bearer …`, else it does not start

@@ -67,11 +67,23 @@ export class RawProxy {
     first = "",
     keep?: Parameters<typeof runProxy>[0]["keep"],
   ): Promise<RawProxy> {
+    const server = (folder: string) => ({
+      command: [process.execPath, "-e", serverText(body, first), folder],
+      ...(keep && { keep }),
+    });
+    return RawProxy.before(server, config);
+  }
+
+  /** Before any server: what `server` returns for the folder of the project. */
+  static async before(
+    server: (folder: string) => Pick<Parameters<typeof runProxy>[0], "command" | "url" | "token" | "keep">,
+    config = "tools: {}",
+  ): Promise<RawProxy> {
     const made = new RawProxy();
     const { input, output, project } = made;
     output.on("data", (chunk: Buffer) => made.hear(String(chunk)));
     made.ended = runProxy({
-      command: [process.execPath, "-e", serverText(body, first), project.folder],
+      ...server(project.folder),
       store: join(project.folder, "store.db"),
       config: project.write("tools.yaml", config),
       session: "s",
@@ -79,7 +91,6 @@ export class RawProxy {
       input,
       output,
       log: (text) => made.log.push(text),
-      ...(keep && { keep }),
     });
     const clientInfo = { name: "c", version: "1" };
     const hello = { protocolVersion: "2025-06-18", capabilities: { elicitation: {} }, clientInfo };
@@ -136,7 +147,7 @@ export class RawProxy {
   }
 
   /** Answers the open call of a tool, as a person. */
-  async resolve(tool: string, outcome: "retry"): Promise<void> {
+  async resolve(tool: string, outcome: "retry" | "landed"): Promise<void> {
     const [call] = await this.calls(tool);
     const holdfast = await open(join(this.project.folder, "store.db"));
     try {

@@ -1,5 +1,6 @@
 /**
- * The server behind the proxy: a child process that is restarted when it exits.
+ * The server behind the proxy. Here it is a child process that is restarted when it exits; `http-server.ts`
+ * has the server that is reached by an address.
  *
  *     starting ──(replay the handshake)──▶ ready ──exit──▶ drain its pipe ──▶ down ──backoff──▶ starting
  *
@@ -29,7 +30,8 @@ export class NotSent extends Error {
   override readonly name = "NotSent";
 }
 
-class ServerGone extends Error {
+/** The request may have reached the server, and its answer will not come. */
+export class ServerGone extends Error {
   override readonly name = "ServerGone";
 }
 
@@ -45,7 +47,6 @@ export class GivenUp extends Error {
 }
 
 export interface DownstreamOptions {
-  readonly command: readonly string[];
   onLine(line: Line): void;
   onEnd(why: string): void;
   /** Must not write to stdout. */
@@ -74,27 +75,35 @@ export interface Asking {
   readonly signal?: AbortSignal;
 }
 
+/** A server that the proxy forwards to. */
+export interface Downstream {
+  start(): Promise<void>;
+  /** Stdout of the server, to pause while the client is slow to read. */
+  readonly output: Readable | undefined;
+  /** Sends a message of the client as it is. */
+  send(raw: string): void;
+  /** Sends a request of our own. Rejects with `NotSent` if nothing can have happened. */
+  request(method: string, params: unknown, asking?: Asking): Promise<Line>;
+  /** Keeps a message of the client's introduction, to send it again to a server that has forgotten it. */
+  remember(name: string, raw: string): void;
+  forget(name: string): void;
+  readonly own: OwnRequests;
+  stop(): Promise<void>;
+}
+
 interface Pending {
   resolve(line: Line): void;
   reject(error: Error): void;
 }
 
-export class Downstream {
-  private readonly options: DownstreamOptions;
-  private process: ChildProcess | null = null;
-  private isReady = false;
-  private isStopping = false;
-  private failures = 0;
-  private outbox: string[] = [];
-  private readonly waiting = new Set<() => void>();
+/** Our own requests to the server, and the messages of the server that answer them. */
+export class OwnRequests {
+  private readonly options: Pick<DownstreamOptions, "onLine" | "log">;
   private readonly pending = new Map<Id, Pending>();
   private readonly prefix = `holdfast-${randomBytes(6).toString("hex")}-`;
   private count = 0;
-  private ending: Promise<void> = Promise.resolve();
-  private restart: NodeJS.Timeout | undefined;
-  private readonly introduction = new Map<string, string>();
 
-  constructor(options: DownstreamOptions) {
+  constructor(options: Pick<DownstreamOptions, "onLine" | "log">) {
     this.options = options;
   }
 
@@ -106,6 +115,79 @@ export class Downstream {
 
   isOwn(id: Id | undefined): boolean {
     return typeof id === "string" && id.startsWith(this.prefix);
+  }
+
+  isInFlight(id: string): boolean {
+    return this.pending.has(id);
+  }
+
+  /** Waits for the answer of a request that `send` sends. */
+  answerTo(id: string, send: () => void): Promise<Line> {
+    return new Promise((resolve, reject) => {
+      this.pending.set(id, { resolve, reject });
+      send();
+    });
+  }
+
+  abandon(id: string, why: string): void {
+    const pending = this.pending.get(id);
+    if (!pending) return;
+    const late = new Promise<Line>((resolve, reject) => this.pending.set(id, { resolve, reject }));
+    // The server may never answer; `pending.reject` has already reported the request.
+    late.catch(() => undefined);
+    pending.reject(new GivenUp(why, late));
+  }
+
+  fail(id: Id, error: Error): void {
+    const pending = this.pending.get(id);
+    this.pending.delete(id);
+    pending?.reject(error);
+  }
+
+  failAll(error: Error): void {
+    for (const id of [...this.pending.keys()]) this.fail(id, error);
+  }
+
+  /** Reads a message of the server: an answer to us, or a line for the client. */
+  read(raw: string): void {
+    const flat = flattened(raw);
+    const parsed = flat ?? parseLine(raw);
+    if (!parsed || parsed === "unusable") {
+      this.options.log(`the server printed a line that is not a message: ${raw.slice(0, 200)}`);
+      return;
+    }
+    const line = withoutOurVoice(parsed);
+    const { message } = line;
+    if (!isResponse(message) || !this.isOwn(message.id)) {
+      this.options.onLine(line);
+      return;
+    }
+    const pending = this.pending.get(message.id);
+    this.pending.delete(message.id);
+    pending?.resolve(line);
+  }
+}
+
+export interface ServerProcessOptions extends DownstreamOptions {
+  readonly command: readonly string[];
+}
+
+export class ServerProcess implements Downstream {
+  readonly own: OwnRequests;
+  private readonly options: ServerProcessOptions;
+  private process: ChildProcess | null = null;
+  private isReady = false;
+  private isStopping = false;
+  private failures = 0;
+  private outbox: string[] = [];
+  private readonly waiting = new Set<() => void>();
+  private ending: Promise<void> = Promise.resolve();
+  private restart: NodeJS.Timeout | undefined;
+  private readonly introduction = new Map<string, string>();
+
+  constructor(options: ServerProcessOptions) {
+    this.options = options;
+    this.own = new OwnRequests(options);
   }
 
   /** Resolves when the process runs; rejects when the command cannot be started at all. */
@@ -124,7 +206,7 @@ export class Downstream {
       child.kill("SIGKILL");
     };
     const read = (raw: string): void => {
-      if (this.process === child) this.read(raw);
+      if (this.process === child) this.own.read(raw);
     };
     readLines(child.stdout, read, tooLong);
     this.ending = new Promise((resolve) => {
@@ -148,7 +230,6 @@ export class Downstream {
     });
   }
 
-  /** Stdout of the server, to pause while the client is slow to read. */
   get output(): Readable | undefined {
     return this.process?.stdout ?? undefined;
   }
@@ -169,25 +250,12 @@ export class Downstream {
   async request(
     method: string,
     params: unknown,
-    { id = this.newId(), begun, sent, signal }: Asking = {},
+    { id = this.own.newId(), begun, sent, signal }: Asking = {},
   ): Promise<Line> {
     await this.ready(signal);
     if (signal?.aborted) throw new NotSent("nothing was sent: the request was cancelled");
     begun?.();
     return this.ask(id, requestText(id, method, params), sent);
-  }
-
-  isInFlight(id: string): boolean {
-    return this.pending.has(id);
-  }
-
-  abandon(id: string, why: string): void {
-    const pending = this.pending.get(id);
-    if (!pending) return;
-    const late = new Promise<Line>((resolve, reject) => this.pending.set(id, { resolve, reject }));
-    // The process may exit without an answer; `pending.reject` has already reported the request.
-    late.catch(() => undefined);
-    pending.reject(new GivenUp(why, late));
   }
 
   async stop(): Promise<void> {
@@ -225,14 +293,9 @@ export class Downstream {
   }
 
   private ask(id: string, raw: string, sent?: () => void): Promise<Line> {
-    return new Promise((resolve, reject) => {
-      if (!this.process?.stdin?.writable) {
-        reject(new NotSent("nothing was sent: the server has closed its input"));
-        return;
-      }
-      this.pending.set(id, { resolve, reject });
-      void this.write(raw).then(sent);
-    });
+    if (!this.process?.stdin?.writable)
+      return Promise.reject(new NotSent("nothing was sent: the server has closed its input"));
+    return this.own.answerTo(id, () => void this.write(raw).then(sent));
   }
 
   private async ready(signal: AbortSignal | undefined): Promise<void> {
@@ -267,7 +330,7 @@ export class Downstream {
       if (!line || this.process !== child) return;
       if (line.message.id === undefined) await this.write(raw);
       else {
-        const id = this.newId();
+        const id = this.own.newId();
         const { method = "", params } = line.message;
         // `ended` restarts a server that exits during the handshake.
         const answer = await this.ask(id, requestText(id, method, params)).catch(() => null);
@@ -282,31 +345,11 @@ export class Downstream {
     for (const wake of [...this.waiting]) wake();
   }
 
-  private read(raw: string): void {
-    const flat = flattened(raw);
-    const parsed = flat ?? parseLine(raw);
-    if (!parsed || parsed === "unusable") {
-      this.options.log(`the server printed a line that is not a message: ${raw.slice(0, 200)}`);
-      return;
-    }
-    const line = withoutOurVoice(parsed);
-    const { message } = line;
-    if (!isResponse(message) || !this.isOwn(message.id)) {
-      this.options.onLine(line);
-      return;
-    }
-    const pending = this.pending.get(message.id);
-    this.pending.delete(message.id);
-    pending?.resolve(line);
-  }
-
   private ended(why: string, livedMs: number): void {
     this.process = null;
     this.isReady = false;
     this.outbox = [];
-    const lost = [...this.pending.values()];
-    this.pending.clear();
-    for (const { reject } of lost) reject(new ServerGone(`the server ${why} before it answered`));
+    this.own.failAll(new ServerGone(`the server ${why} before it answered`));
     this.options.onEnd(why);
     if (this.isStopping) return;
     this.failures = livedMs >= HEALTHY_MS ? 1 : this.failures + 1;

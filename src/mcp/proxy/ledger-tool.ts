@@ -42,8 +42,11 @@ const anything: StandardSchema<unknown, Json> = {
   "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
 };
 
-/** Errors before any tool is called: not JSON-RPC, no such method, bad parameters, URL elicitation. */
-const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042]);
+/**
+ * Errors before any tool is called: not JSON-RPC, no such method, bad parameters, URL elicitation. The last
+ * three are of 2026-07-28: headers differ from the body, a capability is missing, the version is unknown.
+ */
+const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042, -32_020, -32_021, -32_022]);
 const ASK_AGAIN_MS = 500;
 /** Why a call is open whose next attempt only the client can make. */
 export const ASKS_FOR_INPUT = "the server asks for input first, and the client has not sent it";

@@ -35,7 +35,8 @@ import {
   waitingAnswer,
 } from "./answers.ts";
 import { Deliveries, type LateOutcome, type NumberedCall, recordLate } from "./delivery.ts";
-import { Downstream } from "./downstream.ts";
+import { type Downstream, ServerProcess } from "./downstream.ts";
+import { HttpServer, type HttpTarget } from "./http-server.ts";
 import { Introduction, ServerQuestions, toolsIn, withRoomForNotes } from "./introduction.ts";
 import type { Id, Line, RpcError } from "./json-rpc.ts";
 import {
@@ -70,7 +71,8 @@ export interface ProxyOptions {
   /** The error for a call that waited in vain: it names the holder. */
   readonly held: () => unknown;
   readonly config: ProxyConfig;
-  readonly command: readonly string[];
+  /** The command that starts the server, or its address. */
+  readonly server: readonly string[] | HttpTarget;
   readonly input: Readable;
   readonly output: Writable;
   readonly log: (text: string) => void;
@@ -124,16 +126,17 @@ export class DurableProxy {
 
   constructor(options: ProxyOptions) {
     this.options = options;
-    const { command, input, log } = options;
-    this.downstream = new Downstream({
-      command,
+    const { server, input, log } = options;
+    const hooks = {
       log,
       feeding: input,
-      onLine: (line) => this.guarded(() => this.fromServer(line)),
-      onEnd: (why) => this.serverEnded(why),
-    });
+      onLine: (line: Line) => this.guarded(() => this.fromServer(line)),
+      onEnd: (why: string) => this.serverEnded(why),
+    };
+    this.downstream =
+      "url" in server ? new HttpServer(server, hooks) : new ServerProcess({ ...hooks, command: server });
     this.introduction = new Introduction(this.downstream);
-    this.questions = new ServerQuestions(() => this.downstream.newId());
+    this.questions = new ServerQuestions(() => this.downstream.own.newId());
     // `runProxy` reports a session that cannot be taken.
     void options.session.then((session) => this.take(session)).catch(() => undefined);
     this.clientGone = new Promise((resolve) => {
@@ -146,7 +149,7 @@ export class DurableProxy {
     const { input, output, log } = this.options;
     output.on("error", (error) => log(`cannot write to the client: ${error.message}`));
     await this.downstream.start().catch((error: Error) => {
-      throw cannotStart(this.options.command, error);
+      throw cannotStart(this.options.server, error);
     });
     const tooLong = (): void => this.refuseLength();
     readLines(input, (raw) => this.answering(raw), tooLong);
@@ -266,7 +269,8 @@ export class DurableProxy {
   private clientAnswered({ raw }: Line, id: Id): void {
     const answer = this.questions.answered(raw, id);
     if (answer !== null) this.downstream.send(answer);
-    else if (this.downstream.isOwn(id)) this.background(this.taken?.deliveries.read(id) ?? Promise.resolve());
+    else if (this.downstream.own.isOwn(id))
+      this.background(this.taken?.deliveries.read(id) ?? Promise.resolve());
   }
 
   private clientCancelled(line: Line): void {
@@ -288,12 +292,12 @@ export class DurableProxy {
     if (isWanted || !forwarding || asked.cancel === "finish") return;
     // A cancellation that overtakes its request would be ignored by the server.
     if (!forwarding.isSent) forwarding.stop.abort();
-    if (!this.downstream.isInFlight(forwarding.id)) return;
+    if (!this.downstream.own.isInFlight(forwarding.id)) return;
     const params = { ...message.params, requestId: forwarding.id };
     this.downstream.send(notificationText("notifications/cancelled", params));
     const why = "the client cancelled it, and the server did not answer";
     const { cancelledMs = CANCELLED_MS } = this.options;
-    setTimeout(() => this.downstream.abandon(forwarding.id, why), cancelledMs).unref();
+    setTimeout(() => this.downstream.own.abandon(forwarding.id, why), cancelledMs).unref();
   }
 
   private fromServer(line: Line): void {
@@ -388,7 +392,7 @@ export class DurableProxy {
   }
 
   private forwardingOf(id: Id, params: Readonly<Record<string, unknown>>): Forwarding {
-    const made = { id: this.downstream.newId(), params, stop: new AbortController(), isSent: false };
+    const made = { id: this.downstream.own.newId(), params, stop: new AbortController(), isSent: false };
     const asked = this.asked.get(id);
     if (asked?.isCancelled && asked.cancel !== "finish") made.stop.abort();
     return made;
@@ -401,7 +405,7 @@ export class DurableProxy {
   }
 
   private async confirmDelivery(call: NumberedCall, requestId: Id): Promise<void> {
-    const ping = this.downstream.newId();
+    const ping = this.downstream.own.newId();
     this.taken?.deliveries.sent(call, requestId, ping);
     if (!this.introduction.isModern) await this.toClient(requestText(ping, "ping", {}));
   }
@@ -510,7 +514,8 @@ export class DurableProxy {
   }
 }
 
-function cannotStart(command: readonly string[], cause: Error): HoldfastError {
+function cannotStart(server: ProxyOptions["server"], cause: Error): HoldfastError {
+  const command = "url" in server ? [] : server;
   return new HoldfastError("INPUT_INVALID", `the server cannot be started: ${cause.message}`, {
     hint: `Check the command after --: ${command.join(" ")}`,
     cause,

@@ -10,12 +10,18 @@ import { Context } from "../../operations/index.ts";
 import { drivenByMetadata, type Session } from "../../session/index.ts";
 import type { Holder } from "../../store.ts";
 import { noteOf } from "../note.ts";
+import { httpTarget } from "./http-server.ts";
 import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
 import { DurableProxy, type RunCall } from "./proxy.ts";
 import { ProxyConfig, readProxyConfig } from "./proxy-config.ts";
 
 export interface RunProxyOptions {
+  /** Starts the server. Empty if `url` is given. */
   readonly command: readonly string[];
+  /** The address of a server that speaks Streamable HTTP. */
+  readonly url?: string | undefined;
+  /** Sent to that server as `Authorization: Bearer …`. */
+  readonly token?: string | undefined;
   /** Path of `tools.yaml`. Without it every tool counts as mutating. */
   readonly config?: string | undefined;
   readonly session?: string | undefined;
@@ -43,6 +49,8 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   let signals: ReturnType<typeof catchSignals> | undefined;
   let taking: Taking | undefined;
   try {
+    const { command, url, token, keep, cancelledMs, heldMs = HELD_MS } = options;
+    const server = url === undefined ? command : httpTarget(url, token);
     const config = options.config === undefined ? new ProxyConfig() : readProxyConfig(options.config);
     const context = await Context.of({
       store: options.store,
@@ -52,12 +60,12 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
       warn: (error) => log(noteOf(error)),
     });
     holdfast = await context.create();
-    const { command, keep, cancelledMs, heldMs = HELD_MS } = options;
-    taking = new Taking(holdfast, sessionId(options, config, context.place.root), command, log);
+    const name = "url" in server ? [`${server.url.origin}${server.url.pathname}`] : server;
+    taking = new Taking(holdfast, sessionId(options, config, context.place.root), name, log);
     const held = (): unknown => taking?.why;
     signals = catchSignals();
     const session = taking.session;
-    const sides = { command, input, output, log };
+    const sides = { server, input, output, log };
     const proxy = new DurableProxy({ session, heldMs, held, config, ...sides, keep, cancelledMs });
     await serve(proxy, session, signals.received);
   } catch (error) {

@@ -1,0 +1,81 @@
+/**
+ * Headers of the protocol of 2026-07-28 that repeat parts of the message, so that a gateway need not read the
+ * body: `Mcp-Method`, `Mcp-Name`, and `Mcp-Param-…` for arguments whose schema has `x-mcp-header`.
+ */
+
+import { toolsIn } from "./introduction.ts";
+import type { Message } from "./json-rpc.ts";
+
+const VERSION = "io.modelcontextprotocol/protocolVersion";
+const NAMED: Readonly<Record<string, string>> = {
+  "tools/call": "name",
+  "prompts/get": "name",
+  "resources/read": "uri",
+  "tasks/get": "taskId",
+  "tasks/update": "taskId",
+  "tasks/cancel": "taskId",
+};
+
+/** Empty for a message of an older protocol, which names no version. */
+export function headersOf({ method = "", params }: Message): Record<string, string> {
+  const meta = Object(params?.["_meta"]) as Readonly<Record<string, unknown>>;
+  const version = meta[VERSION];
+  if (typeof version !== "string" || !/^[\w.-]+$/.test(version)) return {};
+  const name = params?.[NAMED[method] ?? ""];
+  return {
+    "Mcp-Protocol-Version": version,
+    "Mcp-Method": encoded(method),
+    ...(typeof name === "string" && { "Mcp-Name": encoded(name) }),
+  };
+}
+
+interface Parameter {
+  readonly path: readonly string[];
+  readonly header: string;
+}
+
+/** The arguments that a server wants in headers, from its list of tools. */
+export class ParameterHeaders {
+  private readonly tools = new Map<string, readonly Parameter[]>();
+
+  learn(result: unknown): void {
+    for (const tool of toolsIn(result)) {
+      const { inputSchema } = tool as { inputSchema?: unknown };
+      this.tools.set(tool.name, parametersIn(inputSchema, []));
+    }
+  }
+
+  of({ method, params }: Message): Record<string, string> {
+    if (method !== "tools/call") return {};
+    const found = this.tools.get(String(params?.["name"])) ?? [];
+    return Object.fromEntries(
+      found.flatMap(({ path, header }) => {
+        const value = path.reduce<unknown>(
+          (inside, key) => (Object(inside) as Readonly<Record<string, unknown>>)[key],
+          params?.["arguments"],
+        );
+        const isPlain = ["string", "number", "boolean"].includes(typeof value);
+        return isPlain ? [[`Mcp-Param-${header}`, encoded(String(value))]] : [];
+      }),
+    );
+  }
+}
+
+const DEEPEST = 20;
+
+function parametersIn(schema: unknown, path: readonly string[]): readonly Parameter[] {
+  const { properties } = Object(schema) as { properties?: unknown };
+  if (path.length >= DEEPEST) return [];
+  return Object.entries(Object(properties) as Readonly<Record<string, unknown>>).flatMap(([key, each]) => {
+    const header = (Object(each) as Readonly<Record<string, unknown>>)["x-mcp-header"];
+    const inside = parametersIn(each, [...path, key]);
+    const isName = typeof header === "string" && /^[\w!#$%&'*+.^`|~-]+$/.test(header);
+    return isName ? [{ path: [...path, key], header }, ...inside] : inside;
+  });
+}
+
+/** A value that a header cannot hold is sent as `=?base64?…?=`. */
+function encoded(value: string): string {
+  const isPlain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !/^=\?base64\?.*\?=$/i.test(value);
+  return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;
+}
