@@ -27,6 +27,8 @@ export {
   eventsUnreadable,
   fileSignature,
   markEventFilesSeen,
+  moreRefused,
+  REFUSED_NAMED,
   type RefusedEventFile,
   refusedEventFiles,
   rememberRefused,

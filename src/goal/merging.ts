@@ -92,12 +92,13 @@ async function verifiedSignatures(
   signerOf: MergeInput["signerOf"],
 ): Promise<SignedEvents> {
   if (!signerOf || wanted.size === 0) return [];
-  const known = new Set(entries.map(({ uid }) => uid));
   const found = entries.flatMap(({ type, data }) => {
     if (type !== SIGNED) return [];
     const { events, signature } = data as unknown as { events: string[]; signature: string };
     return events.some((uid) => wanted.has(uid)) ? [{ events, signature }] : [];
   });
+  if (found.length === 0) return [];
+  const known = new Set(entries.map(({ uid }) => uid));
   const checked = found.slice(-MAX_CHECKED).map(async ({ events, signature }) => {
     const signer = await signerOf(signedText(goal, events), signature);
     return signer === null ? [] : [{ signer, events: events.filter((uid) => known.has(uid)) }];

@@ -82,18 +82,20 @@ interface Unseen {
   readonly goal?: string | undefined;
   readonly listed?: readonly string[];
   readonly now?: number;
+  /** The answer of `refusedEventFiles`, if the caller has asked already: it costs a system call per file. */
+  readonly refused?: readonly RefusedEventFile[];
 }
 
 /** The files that no goal of the store has merged; with `goal`, without those that it has already read. */
 export async function unseenEventFiles(
   place: Place,
   folder: string,
-  { goal, listed = eventFileNames(folder), now = Date.now() }: Unseen = {},
+  { goal, listed = eventFileNames(folder), now = Date.now(), refused }: Unseen = {},
 ): Promise<string[]> {
-  const refused = await refusedEventFiles(place, folder, listed, now);
+  const before = refused ?? (await refusedEventFiles(place, folder, listed, now));
   let names = without(
     listed,
-    refused.map(({ name }) => name),
+    before.map(({ name }) => name),
   );
   if (names.length > 0 && goal !== undefined) {
     const { own, others } = await seenBy(place, goal);
@@ -153,8 +155,15 @@ export interface RefusedEventFile {
   readonly until: number | null;
 }
 
+/** A pull may bring thousands of bad files. An answer names the first of them, and counts the rest. */
+export const REFUSED_NAMED = 20;
+
+export function moreRefused(count: number): string {
+  return `${count - REFUSED_NAMED} more files of .planning/events/ were not merged`;
+}
+
 export function fileSignature(folder: string, name: string): string {
-  const stat = lstatSync(join(folder, name), { throwIfNoEntry: false });
+  const stat = lstatSync(`${folder}/${name}`, { throwIfNoEntry: false });
   return stat ? `${stat.size} ${stat.mtimeMs}` : "";
 }
 
@@ -169,11 +178,10 @@ export async function refusedEventFiles(
   if (names.length === 0) return [];
   const there = new Set(names);
   const known = remembered ? [...remembered] : await readRefused(place);
+  const path = join(folder, EVENTS);
   return known.filter(
     ({ name, signature, until }) =>
-      there.has(name) &&
-      (until === null || now < until) &&
-      fileSignature(join(folder, EVENTS), name) === signature,
+      there.has(name) && (until === null || now < until) && fileSignature(path, name) === signature,
   );
 }
 

@@ -152,11 +152,13 @@ function isInOrder(value: Json): boolean {
   let previous = "";
   for (const name in value) {
     const member = (value as { readonly [name: string]: Json })[name] as Json;
-    if (name < previous || /^[0-9]/.test(name) || !isInOrder(member)) return false;
+    if (name < previous || isDigit(name.charCodeAt(0)) || !isInOrder(member)) return false;
     previous = name;
   }
   return true;
 }
+
+const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39;
 
 /**
  * JSON text with sorted keys: equal values give equal text. Unlike `canonicalJson` it takes everything that a

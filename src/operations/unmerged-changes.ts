@@ -8,7 +8,13 @@
 
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { eventFileNames, refusedEventFiles, unseenEventFiles } from "../goal/index.ts";
+import {
+  eventFileNames,
+  moreRefused,
+  REFUSED_NAMED,
+  refusedEventFiles,
+  unseenEventFiles,
+} from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Holdfast } from "../open.ts";
 import type { Store } from "../store.ts";
@@ -30,23 +36,16 @@ export async function unmergedEvents(place: StorePlace, store: Store): Promise<U
   try {
     const listed = eventFileNames(folder);
     const before = await refusedEventFiles({ store, namespace }, folder, listed, now);
-    const unseen = await unseenEventFiles({ store, namespace }, folder, { listed, now });
+    const unseen = await unseenEventFiles({ store, namespace }, folder, { listed, now, refused: before });
     const refused = before
       .slice(0, REFUSED_NAMED)
       .map(({ name, why }) => `${PLANNING}/events/${name} was not merged: ${why}`);
-    if (before.length > REFUSED_NAMED) refused.push(restOf(before.length));
+    if (before.length > REFUSED_NAMED) refused.push(moreRefused(before.length));
     return { isPending: unseen.length > 0, refused };
   } catch (error) {
     if (isHoldfastError(error, "STORE_IO")) return { isPending: true, refused: [] };
     throw error;
   }
-}
-
-/** A pull may bring thousands of bad files. An answer names the first of them, and counts the rest. */
-const REFUSED_NAMED = 20;
-
-function restOf(count: number): string {
-  return `${count - REFUSED_NAMED} more files of ${PLANNING}/events/ were not merged`;
 }
 
 export interface EventMerge {
@@ -63,20 +62,13 @@ const NO_EVENTS: EventMerge = { problems: [], names: null, failureOf: () => null
 export async function mergeNewEvents(place: StorePlace, { journal }: Holdfast): Promise<EventMerge> {
   if (!existsEvenBroken(join(folderOf(place), "events"))) return NO_EVENTS;
   const problems: string[] = [];
-  let refused = 0;
   const report = (error: unknown): void => {
-    if (isHoldfastError(error, "EVENT_FILE_REFUSED") && ++refused > REFUSED_NAMED) return;
     journal.warn(notMerged(error));
     problems.push(oneLineError(error));
   };
   try {
     const { mergeAllEvents } = await import("../projections/index.ts");
     const { names, failed } = await mergeAllEvents(journal, folderOf(place), report);
-    if (refused > REFUSED_NAMED) {
-      problems.push(restOf(refused));
-      const hint = "Look at what the last pull brought: git log -- .planning/events";
-      journal.warn(new HoldfastError("EVENT_FILE_REFUSED", restOf(refused), { hint }));
-    }
     return { problems, names, failureOf: (goal) => failed.get(goal) ?? null };
   } catch (error) {
     report(error);

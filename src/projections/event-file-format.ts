@@ -10,6 +10,7 @@
  * | `t` is at most a day ahead of the reader's clock | a clock that all later events would have to follow |
  * | one goal per file, and `goal.created` is of that goal | a goal that appears inside another |
  * | a line has at most 1,000,000 characters | texts that take long to parse |
+ * | a line begins and ends as every event does, before it is parsed | thousands of lines that are no events |
  *
  * Messages hold no text of the file: they reach the terminal, the log and the briefing of an agent.
  *
@@ -19,8 +20,8 @@
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Entry } from "../model/goal/index.ts";
-import { compareEntries, entrySchema, entryUid, goalKind, MERGED } from "../model/goal/index.ts";
-import { canonicalOf, type Json } from "../model/json.ts";
+import { compareEntries, entrySchema, entryText, entryUid, goalKind, MERGED } from "../model/goal/index.ts";
+import { canonicalOf } from "../model/json.ts";
 import { isId } from "../model/names.ts";
 import { makeEvent } from "../model/stream/index.ts";
 import { parseJson, UnreadableText } from "../state-files/index.ts";
@@ -31,6 +32,10 @@ const NAME_CHARACTERS = 32;
 export const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
 const LINE_CHARACTERS = 1_000_000;
 const AHEAD_MS = 86_400_000;
+/** Members are in canonical order, so an event has fixed ends. Both patterns look at a few characters only. */
+const LINE_START = /^\{"at":\d{1,15},"c":\d{1,7},"data":\{/;
+const LINE_END = /,"t":\d{1,15},"type":"[^"\\]{1,500}","uid":"[0-9a-f]{40}","v":\d{1,9}\}$/;
+const END_CHARACTERS = 600;
 
 /** The file is sound, but dated ahead of this clock: it is merged when its time has come. */
 export class FutureEvents extends UnreadableText {
@@ -48,7 +53,7 @@ export interface EntryLine {
 }
 
 export function lineOf(entry: Entry): EntryLine {
-  return { entry, line: canonicalOf(entry as unknown as Json) };
+  return { entry, line: entryText(entry) };
 }
 
 export function makeEventFile(goal: string, lines: Iterable<EntryLine>): { name: string; text: string } {
@@ -96,31 +101,46 @@ export function readEventFile(
   const text = normalText(raw);
   if (nameOf(text) !== name)
     throw new UnreadableText("its content does not fit its name: it was cut or changed");
-  const [first = "", ...rest] = text.slice(0, -1).split("\n");
-  const { goal, events } = readHead(first);
-  if (events !== rest.length)
-    throw new UnreadableText(`it holds ${rest.length} events, and not as many as its first line says`);
+  const headEnd = text.indexOf("\n");
+  const { goal, events } = readHead(headEnd < 0 ? text : text.slice(0, headEnd));
+  if (!text.endsWith("\n")) throw new UnreadableText("its last line does not end");
+  const count = countLines(text) - 1;
+  if (events !== count)
+    throw new UnreadableText(`it holds ${count} events, and not as many as its first line says`);
   const seen = new Set<string>();
+  const lines: EntryLine[] = [];
   let latest = 0;
-  const lines = rest.map((line, index) => {
-    const entry = readLine(goal, line, index + 2);
-    if (seen.has(entry.uid)) throw new UnreadableText(`line ${index + 2}: the event is there twice`);
+  for (let from = headEnd + 1; from < text.length; ) {
+    const to = text.indexOf("\n", from);
+    const number = lines.length + 2;
+    const line = text.slice(from, to);
+    const entry = readLine(goal, line, number);
+    if (seen.has(entry.uid)) throw new UnreadableText(`line ${number}: the event is there twice`);
     seen.add(entry.uid);
     latest = Math.max(latest, entry.t);
-    return { entry, line };
-  });
+    lines.push({ entry, line });
+    from = to + 1;
+  }
   if (latest > now + AHEAD_MS) throw new FutureEvents(latest - AHEAD_MS);
   return { goal, lines };
 }
 
+/** Counts without an array of lines: the first bad line of a million ends the reading. */
+function countLines(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) count += 1;
+  return count;
+}
+
 function readLine(goal: string, line: string, number: number): Entry {
   if (line.length > LINE_CHARACTERS) throw tooLong(number);
+  if (!LINE_START.test(line) || !LINE_END.test(line.slice(-END_CHARACTERS)))
+    throw new UnreadableText(`line ${number}: it is no event`);
   try {
     const checked = entrySchema.safeParse(parsed(line));
     if (!checked.success) throw new UnreadableText("it is no event");
     const entry = checked.data;
-    if (canonicalOf(entry as unknown as Json) !== line)
-      throw new UnreadableText("it is not written as events are");
+    if (entryText(entry) !== line) throw new UnreadableText("it is not written as events are");
     if (entryUid(goal, entry) !== entry.uid)
       throw new UnreadableText("its uid is not the hash of its content: the event was changed");
     checkEvent(goal, entry);

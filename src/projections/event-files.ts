@@ -59,7 +59,7 @@ import {
   readEventFile,
 } from "./event-file-format.ts";
 import { type SourceOf, sourcesOf } from "./git-authors.ts";
-import { eventFileRefused } from "./refusals.ts";
+import { eventFileNotes } from "./refusals.ts";
 
 export const EVENTS = "events";
 /** Larger files are not read. The files that we write are far smaller, since readers load a whole file. */
@@ -103,13 +103,20 @@ export async function mergeAllEvents(
   const names = eventFileNames(path);
   const now = journal.now();
   const before = await refusedEventFiles(journal, path, names, now);
-  for (const { name, why } of before) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
-  const unseen = await unseenEventFiles(journal, path, { goal: only, listed: names, now });
-  if (unseen.length === 0) return { reports, names, failed };
+  const tell = (refused: readonly RefusedEventFile[]): void => {
+    const files = refused.map(({ name, why }) => ({ file: `${EVENTS}/${name}`, why }));
+    eventFileNotes(path, files).forEach(warn);
+  };
+  const asked = { goal: only, listed: names, now, refused: before };
+  const unseen = await unseenEventFiles(journal, path, asked);
+  if (unseen.length === 0) {
+    tell(before);
+    return { reports, names, failed };
+  }
   const { goals, refused, fileOf } = await readEventsFolder(path, unseen, now);
   const sourceOf = await sourcesOf(path, EVENTS, fileOf);
   const signerOf = actSigners(dirname(path), warn);
-  for (const { name, why } of refused) warn(eventFileRefused(path, `${EVENTS}/${name}`, why));
+  tell([...before, ...refused]);
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
@@ -422,7 +429,7 @@ async function readEventsFolder(folder: string, names: readonly string[], now: n
   for (const name of names) {
     if (bytes > LOOK_BYTES) break;
     const found = await refusalOf(path, name, async () => {
-      const raw = await readBounded(join(path, name), FILE_BYTES);
+      const raw = await readBounded(`${path}/${name}`, FILE_BYTES);
       if (raw === null) return;
       bytes += raw.length;
       const { goal, lines } = readEventFile(name, raw, now);

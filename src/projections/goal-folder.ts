@@ -54,7 +54,7 @@ import {
   type ForeignFile,
   removeBackup,
 } from "./human-edit.ts";
-import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
+import { eventFileNotes, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
 import { type RenderedFile, Renderer, refuseBadRows, renderedPaths, STATE_PAGE } from "./render.ts";
 import { readSeal } from "./seal.ts";
 import { findStrays, RECORD_FOLDERS, removeStrays } from "./stray-records.ts";
@@ -196,8 +196,7 @@ export class FolderWriter {
   }
 
   private warnRefused(refused: readonly RefusedFile[]): void {
-    for (const { file, why } of refused)
-      goalCore(this.goal).journal.warn(eventFileRefused(this.folder, file, why));
+    eventFileNotes(this.folder, refused).forEach(goalCore(this.goal).journal.warn);
   }
 
   touched(): string[] {

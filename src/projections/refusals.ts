@@ -1,5 +1,6 @@
 /** The errors and notes of the projections, each with a hint. */
 
+import { moreRefused, REFUSED_NAMED } from "../goal/index.ts";
 import { type ErrorCode, HoldfastError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
 
@@ -76,9 +77,17 @@ export function editLeft(edit: {
   return refusal("EDIT_LEFT", message, hint, { file, beside, left });
 }
 
-/** A note, not thrown: the goal works without the file. */
-export function eventFileRefused(folder: string, file: string, why: string): HoldfastError {
-  const hint = `The file was left alone. Restore it from git, in that folder: git checkout HEAD -- ${file}`;
-  const message = `${file} in ${quoteValue(folder)} was not merged: ${why}`;
-  return refusal("EVENT_FILE_REFUSED", message, hint, { folder, file, why });
+/** Notes, not thrown: the goal works without the files. One for each of the first files, one for the rest. */
+export function eventFileNotes(
+  folder: string,
+  refused: readonly { readonly file: string; readonly why: string }[],
+): HoldfastError[] {
+  const notes = refused.slice(0, REFUSED_NAMED).map(({ file, why }) => {
+    const hint = `The file was left alone. Restore it from git, in that folder: git checkout HEAD -- ${file}`;
+    const message = `${file} in ${quoteValue(folder)} was not merged: ${why}`;
+    return refusal("EVENT_FILE_REFUSED", message, hint, { folder, file, why });
+  });
+  if (refused.length <= REFUSED_NAMED) return notes;
+  const hint = "Look at what the last pull brought: git log -- .planning/events";
+  return [...notes, refusal("EVENT_FILE_REFUSED", moreRefused(refused.length), hint, { folder })];
 }

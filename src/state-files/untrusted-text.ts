@@ -41,7 +41,7 @@ export async function readBounded(path: string, limit: number): Promise<string |
     const stat = fstatSync(file);
     if (!stat.isFile()) throw new UnreadableText("it is not a regular file");
     if (stat.size > limit) throw new UnreadableText(`it has ${stat.size} bytes, the limit is ${limit}`);
-    const bytes = Buffer.alloc(limit < stat.size + 1 ? limit + 1 : stat.size + 1);
+    const bytes = Buffer.allocUnsafe(limit < stat.size + 1 ? limit + 1 : stat.size + 1);
     const bytesRead = readSync(file, bytes, 0, bytes.length, 0);
     if (bytesRead > stat.size) throw new UnreadableText("it grew while it was read");
     return decodeText(bytes.subarray(0, bytesRead));
@@ -50,10 +50,12 @@ export async function readBounded(path: string, limit: number): Promise<string |
   }
 }
 
+const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 function decodeText(bytes: Uint8Array): string {
   let text: string;
   try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    text = UTF_8.decode(bytes);
   } catch (error) {
     throw new UnreadableText("it is not UTF-8 text", { cause: error });
   }
@@ -102,6 +104,9 @@ function nesting(text: string): number {
   return deepest;
 }
 
+const [NEWLINE, QUOTE, BACKSLASH] = [0x0a, 0x22, 0x5c];
+const [BRACKET, END_BRACKET, BRACE, END_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
+
 /** Brackets outside of quotes. In a string that does not end on its line, opening brackets count too. */
 function bracketDepth(text: string): number {
   let depth = 0;
@@ -109,16 +114,16 @@ function bracketDepth(text: string): number {
   let opened = 0;
   let isString = false;
   for (let index = 0; index < text.length; index++) {
-    const character = text[index];
-    if (isString && character === "\\") index += 1;
-    else if (character === '"' || (isString && character === "\n")) {
-      if (isString && character === "\n") depth += opened;
+    const code = text.charCodeAt(index);
+    if (isString && code === BACKSLASH) index += 1;
+    else if (code === QUOTE || (isString && code === NEWLINE)) {
+      if (isString && code === NEWLINE) depth += opened;
       isString = !isString;
       opened = 0;
-    } else if (character === "[" || character === "{") {
+    } else if (code === BRACKET || code === BRACE) {
       if (isString) opened += 1;
       else depth += 1;
-    } else if (!isString && (character === "]" || character === "}")) depth -= 1;
+    } else if (!isString && (code === END_BRACKET || code === END_BRACE)) depth -= 1;
     if (depth > deepest) deepest = depth;
   }
   return Math.max(deepest, depth + opened);

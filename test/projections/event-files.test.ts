@@ -46,7 +46,7 @@ const OUTSIDE = {
 /** Hostile or broken files, and the reason for refusing each. The name fits the content, unless noted. */
 const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: string])[] = [
   ["nothing", "", /JSON/],
-  ["torn in the middle of a line", `${checkout(1)}\n${line().slice(0, 40)}\n`, /line 2: its JSON/],
+  ["torn in the middle of a line", `${checkout(1)}\n${line().slice(0, 40)}\n`, /line 2: it is no event/],
   ["fewer events than it says", `${checkout(2)}\n${line()}\n`, /it holds 1 events, and not as many/],
   ["a later format", `${checkout(1).replace('"format":2', '"format":9')}\n${line()}\n`, /later release/],
   ["an event nobody knows", `${checkout(1)}\n${line({ type: "goal.sold" })}\n`, /does not know its type/],
@@ -68,7 +68,7 @@ const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: 
     `${checkout(1)}\n${line().replace('"refs":{}', '"refs":{"__proto__":{"x":1}}')}\n`,
     /line 2/,
   ],
-  ["a bomb of brackets", `${checkout(1)}\n${"[".repeat(100_000)}\n`, /line 2: its JSON cannot be read/],
+  ["a bomb of brackets", `${checkout(1)}\n${"[".repeat(100_000)}\n`, /line 2: it is no event/],
   [
     "a content that does not fit its name",
     `${checkout(1)}\n${line()}\n`,

@@ -74,7 +74,13 @@ const UID_CHARACTERS = 40;
 /** A new part of an entry belongs in here, unless it is made from the uid, as a signature is. */
 export function entryUid(goal: string, entry: Omit<Entry, "uid">): string {
   const { t, c, type, v, at, refs, data } = entry;
-  return sha256(canonicalOf({ goal, t, c, type, v, at, refs, data })).slice(0, UID_CHARACTERS);
+  // In canonical order, which `canonicalOf` writes in one pass. The same holds for `entryText`.
+  return sha256(canonicalOf({ at, c, data, goal, refs, t, type, v })).slice(0, UID_CHARACTERS);
+}
+
+/** An entry as a line of a file: canonical JSON. */
+export function entryText({ uid, t, c, type, v, at, refs, data }: Entry): string {
+  return canonicalOf({ at, c, data, refs, t, type, uid, v });
 }
 
 export function compareEntries(a: Entry, b: Entry): number {

@@ -5,6 +5,7 @@ export {
   compareEntries,
   EntryReader,
   EventIds,
+  entryText,
   entryUid,
   formatId,
   MERGED,
