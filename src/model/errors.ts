@@ -138,6 +138,20 @@ export function isHoldfastError<Code extends ErrorCode = ErrorCode>(
   return code === undefined || (error as HoldfastError).code === code;
 }
 
+/**
+ * Makes an error without a stack, for one that is caught nearby and read by its message. Recording the stack
+ * costs more than most checks, and one pull may bring thousands of bad events.
+ */
+export function withoutStack<Failure extends Error>(make: () => Failure): Failure {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    return make();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
 /** Describes anything that was thrown. Never throws: an effect may have to be recorded after it. */
 export function describeError(error: unknown): { message: string; name?: string } {
   try {

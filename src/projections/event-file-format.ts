@@ -18,7 +18,7 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import { isHoldfastError } from "../model/errors.ts";
+import { isHoldfastError, withoutStack } from "../model/errors.ts";
 import type { Entry } from "../model/goal/index.ts";
 import { compareEntries, entrySchema, entryText, entryUid, goalKind, MERGED } from "../model/goal/index.ts";
 import { canonicalOf } from "../model/json.ts";
@@ -32,7 +32,7 @@ const NAME_CHARACTERS = 32;
 export const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
 const LINE_CHARACTERS = 1_000_000;
 const AHEAD_MS = 86_400_000;
-/** Members are in canonical order, so an event has fixed ends. Both patterns look at a few characters only. */
+/** Members are in canonical order, so an event has fixed ends. Both patterns read a few characters. */
 const LINE_START = /^\{"at":\d{1,15},"c":\d{1,7},"data":\{/;
 const LINE_END = /,"t":\d{1,15},"type":"[^"\\]{1,500}","uid":"[0-9a-f]{40}","v":\d{1,9}\}$/;
 const END_CHARACTERS = 600;
@@ -135,7 +135,7 @@ function countLines(text: string): number {
 function readLine(goal: string, line: string, number: number): Entry {
   if (line.length > LINE_CHARACTERS) throw tooLong(number);
   if (!LINE_START.test(line) || !LINE_END.test(line.slice(-END_CHARACTERS)))
-    throw new UnreadableText(`line ${number}: it is no event`);
+    throw withoutStack(() => new UnreadableText(`line ${number}: it is no event`));
   try {
     const checked = entrySchema.safeParse(parsed(line));
     if (!checked.success) throw new UnreadableText("it is no event");

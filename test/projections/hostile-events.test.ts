@@ -1,5 +1,6 @@
 // Event files by someone who can push a commit: what they cannot do to the clones that pull them.
 
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { makeBriefing } from "../../src/goal/index.ts";
@@ -11,7 +12,7 @@ import {
   recentMergeNotes,
 } from "../../src/model/goal/index.ts";
 import { Copy, WallClock } from "./copies.ts";
-import { BY, forge, plant } from "./forged-events.ts";
+import { BY, forge, headOf, nameOf, plant } from "./forged-events.ts";
 
 const copies: Copy[] = [];
 const warned: string[] = [];
@@ -84,6 +85,23 @@ async function countReads(act: () => Promise<unknown>): Promise<number> {
   }
   return reads;
 }
+
+test("lines that are no events are refused unparsed, and of many files the first are named", async () => {
+  const a = await make(new WallClock());
+  const folder = join(a.root, ".planning");
+  for (let index = 0; index < 50; index++) {
+    const text = `${headOf("checkout", 1)}\n{"by":"decision.made","x":${index}}\n`;
+    writeFileSync(join(folder, "events", nameOf(text)), text);
+  }
+  const { mergeAllEvents } = await import("../../src/projections/index.ts");
+  expect(await countReads(() => mergeAllEvents(a.journal, folder, warn))).toBe(0);
+  expect(warned).toHaveLength(21);
+  expect(warned.at(-1)).toBe("30 more files of .planning/events/ were not merged");
+  // A later look says the same.
+  const first = warned.splice(0);
+  await mergeAllEvents(a.journal, folder, warn);
+  expect(warned).toEqual(first);
+});
 
 describe("the clock", () => {
   test("an event from far ahead waits for its time, and honest work goes on in all clones", async () => {

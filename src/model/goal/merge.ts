@@ -18,7 +18,7 @@
  * is not applied in this copy (see `origin.ts`).
  */
 
-import { HoldfastError } from "../errors.ts";
+import { HoldfastError, withoutStack } from "../errors.ts";
 import { type Json, sameJson, tryCopyJson } from "../json.ts";
 import { applyEvent, type Event, type StreamKind } from "../stream/index.ts";
 import type { Entry, MapDelta, Series } from "./entries.ts";
@@ -276,9 +276,8 @@ class IdAssignment {
 }
 
 function refused(message: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", message, {
-    hint: "It was written in another copy and no longer fits. It stays in the log and changes nothing.",
-  });
+  const hint = "It was written in another copy and no longer fits. It stays in the log and changes nothing.";
+  return withoutStack(() => new HoldfastError("INPUT_INVALID", message, { hint }));
 }
 
 /** Not part of a delta: maps have their own, the others belong to one copy or follow from the entries. */
