@@ -12,21 +12,22 @@ const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc
  */
 const COLD_START = [
   group("base", 2, [
-    "model/(errors|digest|names|options|stream/cursor)",
-    "hooks/(?!agent-edits|briefing|preview|ingest|background)[^/]*",
+    "model/(errors|digest|names|stream/cursor)",
+    "hooks/(?!agent-edits|briefing|claim-warning|background)[^/]*",
     "operations/(project-files|store-place)",
     "project-place",
     "project-trust",
-    "wiring/sample-input",
   ]),
   group("look", 1, [
-    "hooks/(briefing|preview|ingest(?!-worker))",
-    "model/(json|secrets|visible-text|stream/(event|facets))",
+    "hooks/briefing",
+    "model/(json|visible-text|stream/(event|facets))",
     "model/goal/(?!event-schemas|note-records|goal-kind|index)[^/]*",
     "operations/(current-goal|moved-store)",
     "goal/(briefing|file-check|session-acts)",
     "journal/(reading|codec)",
   ]),
+  // A hook loads it alone for a command that a rule names.
+  group("secrets", 3, ["model/secrets"]),
   group("sqlite", 0, ["stores/(sqlite/(?!schema-)|kit/)[^/]*", "open-store"]),
 ];
 
