@@ -301,6 +301,13 @@ export const Holdfast = async ({ directory, worktree }) => {
       child.stdin.end(JSON.stringify({ cwd: directory, ...input }));
     });
 
+  const toolEvent = (tool, session, call, args) => ({
+    session_id: session,
+    tool_use_id: call,
+    tool_name: tool,
+    tool_input: { file_path: args?.filePath, command: args?.command, patch: args?.patchText },
+  });
+
   /** The briefing of a session, asked for once. */
   const briefing = (session) => {
     if (!briefings.has(session))
@@ -343,10 +350,13 @@ export const Holdfast = async ({ directory, worktree }) => {
       const text = sessionID ? await briefing(sessionID) : null;
       if (text) output.system.push(text);
     },
-    "tool.execute.after": async ({ tool, sessionID, args }) => {
+    "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
+      if (EDITS.includes(tool)) await hook("tool-start", toolEvent(tool, sessionID, callID, args));
+    },
+    "tool.execute.after": async ({ tool, sessionID, callID, args }, output) => {
       if (!EDITS.includes(tool)) return;
-      const tool_input = { file_path: args?.filePath, command: args?.command, patch: args?.patchText };
-      await hook("touched", { session_id: sessionID, tool_name: tool, tool_input });
+      const tool_response = { exit_code: output?.metadata?.exit ?? 0 };
+      await hook("touched", { ...toolEvent(tool, sessionID, callID, args), tool_response });
     },
     "experimental.session.compacting": async ({ sessionID }, output) => {
       await hook("checkpoint", { session_id: sessionID, trigger: "auto" });

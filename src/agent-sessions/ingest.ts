@@ -11,7 +11,7 @@
  * are not, so `once` saves an intent before them and looks for its event in the log after a crash.
  */
 
-import type { EndInput, Goal, NoteInput, StartInput } from "../goal/index.ts";
+import { type EndInput, type Goal, type NoteInput, type StartInput, UNKNOWN_OUTCOME } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalState } from "../model/goal/index.ts";
 import { isRelativePath } from "../model/goal/index.ts";
@@ -97,7 +97,7 @@ export async function previewSpools(
       const lines = assignGoals(all, choose);
       const isPending = new Set(pending.map(({ end }) => end));
       const ours = lines.filter((each) => each.goal === goal.state.id && isPending.has(each.end));
-      await ingestLines(goal, spool, ours, (_, act) => act());
+      await ingestLines(goal, spool, { lines: ours, all }, (_, act) => act());
       await noticeCrash(goal, spool, lines, now);
     });
   }
@@ -130,7 +130,7 @@ async function ingestSpool(target: IngestTarget, spool: Spool, now: number): Pro
     const next = lines.findIndex((each, index) => index > from && each.goal !== id);
     const run = lines.slice(from, next < 0 ? lines.length : next);
     const goal = await target.open(id, root, spool.name);
-    await ingestLines(goal, spool, run, (line, act) => once(goal, spool, line, act));
+    await ingestLines(goal, spool, { lines: run, all }, (line, act) => once(goal, spool, line, act));
     spool.markIngested(next < 0 ? bytes : (run.at(-1)?.end ?? 0));
     from = next;
   }
@@ -150,6 +150,7 @@ const EVENT_OF: Readonly<Partial<Record<SpoolLine["type"], string>>> = {
   start: "session.started",
   checkpoint: "session.noted",
   failed: "session.noted",
+  "call-ended": "session.noted",
 };
 
 /** Skips an act that a killed process already wrote: its intent is saved, and its event is in the log. */
@@ -175,7 +176,7 @@ async function once(
 async function ingestLines(
   goal: SessionRecorder,
   spool: Spool,
-  lines: readonly SpooledLine[],
+  { lines, all }: { readonly lines: readonly SpooledLine[]; readonly all: readonly SpooledLine[] },
   around: (line: SpooledLine, act: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   let files: TouchedFile[] = [];
@@ -187,6 +188,9 @@ async function ingestLines(
     if (spooled.line.type === "touched") files.push(...spooled.line.files);
     else {
       await flush();
+      const { type } = spooled.line;
+      const isNew = type === "start" && spooled.line.source !== "compact";
+      if (isNew || type === "end") await noteUnknown(goal, spool, unknownCalls(all, spooled.end));
       await around(spooled, () => ingestLine(goal, spool, spooled.line));
     }
   }
@@ -199,8 +203,34 @@ async function ingestLine(goal: SessionRecorder, spool: Spool, line: SpoolLine):
     await note(goal, spool, { notes: "its context was compacted", contextUsage: line.contextUsage });
   if (line.type === "failed")
     await note(goal, spool, { issues: [redactSecrets(`the agent stopped: ${line.reason}`).slice(0, 500)] });
+  if (line.type === "call-ended")
+    await note(goal, spool, { notes: `${line.failed ? "failed" : "done"}: ${commandOf(line)}` });
   if (line.type === "end" && isActive(goal, spool))
     await goal.endSession({ session: spool.name, by: actorOf(spool) });
+}
+
+/** Calls that started before `end` and never ended: the agent died, or was interrupted. */
+function unknownCalls(all: readonly SpooledLine[], end = Number.POSITIVE_INFINITY): string[] {
+  const ended = new Set(all.flatMap(({ line }) => (line.type === "call-ended" ? line.call : [])));
+  const open = all.flatMap(({ line, end: at }) =>
+    line.type === "call-started" && at <= end && !ended.has(line.call) ? commandOf(line) : [],
+  );
+  return [...new Set(open)].slice(-MAX_UNKNOWN);
+}
+
+const MAX_UNKNOWN = 5;
+const MAX_COMMAND = 200;
+
+function commandOf({ command }: { readonly command: string }): string {
+  return redactSecrets(command).slice(0, MAX_COMMAND);
+}
+
+/** Skips calls that the session already has, so that a repeated pass changes nothing. */
+async function noteUnknown(goal: SessionRecorder, spool: Spool, commands: readonly string[]): Promise<void> {
+  if (!isActive(goal, spool)) return;
+  const known = goal.state.history.get(spool.name)?.issues ?? [];
+  const issues = commands.map((each) => UNKNOWN_OUTCOME + each).filter((each) => !known.includes(each));
+  if (issues.length > 0) await goal.noteSession({ session: spool.name, by: actorOf(spool), issues });
 }
 
 function actorOf({ name }: Spool): Actor {
@@ -265,6 +295,7 @@ async function noticeCrash(
     return;
   }
   if (!isAgentGone(lines, now)) return;
+  await noteUnknown(goal, spool, unknownCalls(lines));
   await crash(goal, spool, `it never ended; last seen ${new Date(last.line.at).toISOString()}`);
 }
 

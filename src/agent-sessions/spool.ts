@@ -63,6 +63,14 @@ export type SpoolLine = LineOrigin &
     | { readonly type: "stop" }
     | { readonly type: "failed"; readonly reason: string }
     | { readonly type: "end"; readonly reason: string | null }
+    /** A call that reaches beyond the project: its intent, then its outcome. `call` pairs the two. */
+    | { readonly type: "call-started"; readonly call: string; readonly command: string }
+    | {
+        readonly type: "call-ended";
+        readonly call: string;
+        readonly command: string;
+        readonly failed: boolean;
+      }
     /** Written by the ingesting process once it noticed that the agent is gone. */
     | { readonly type: "crashed" }
   );
@@ -82,7 +90,7 @@ export interface IngestIntent {
 const KEEP_SPOOL_MS = 86_400_000;
 
 /** Without a process to check, a session counts as crashed after this time without a line. */
-const SILENT_MS = 60 * 60_000;
+export const SILENT_MS = 60 * 60_000;
 
 /** Whether the agent behind these lines died without an end, and no `crashed` line says so yet. */
 export function isAgentGone(lines: readonly { readonly line: SpoolLine }[], now: number): boolean {
@@ -270,6 +278,8 @@ function isLine(value: UnknownObject | null): value is UnknownObject & SpoolLine
   if (type === "start") return above === null || isProcess(above);
   if (type === "failed") return typeof reason === "string";
   if (type === "touched") return Array.isArray(files) && files.every(isTouched);
+  if (type === "call-started" || type === "call-ended")
+    return typeof value["call"] === "string" && typeof value["command"] === "string";
   return typeof type === "string";
 }
 

@@ -115,7 +115,7 @@ function addSetup(program: Parser): void {
   // Only for the help text: `main.ts` runs hooks before this file is loaded.
   add("hook", "what coding agents run at certain events; init wires it")
     .argument("<agent>", "claude, codex, cursor or gemini")
-    .argument("<event>", "session-start, touched, checkpoint, stop, stop-failure or session-end");
+    .argument("<event>", "such as session-start, tool-start, touched or session-end");
   const demo = add("demo", "watch an agent be killed and lose nothing")
     .option("--json", "the answer as JSON")
     .option("--keep", "keep the folder with the store and the payment log")

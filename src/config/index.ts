@@ -53,6 +53,11 @@ export interface HoldfastConfig {
   readonly retention?: string | number;
   /** For adapters: `fromAnthropic(client, "claude-sonnet-5-5", { prices: config.prices })`. */
   readonly prices?: PriceTable;
+  /**
+   * More commands of coding agents whose intent and outcome hooks record, beside `git push` and the like. A
+   * `*` stands for the rest of a word. Example: `watch: ["ship.sh", "mcp__stripe__*"]`.
+   */
+  readonly watch?: readonly string[];
 }
 
 const FIELDS = {
@@ -62,6 +67,7 @@ const FIELDS = {
   codecs: "list",
   retention: null,
   prices: "object",
+  watch: "list",
 } as const satisfies Record<keyof HoldfastConfig, OptionRule>;
 
 /**
@@ -145,11 +151,12 @@ async function readFile(file: string): Promise<HoldfastConfig> {
 
 function checked(value: unknown, file: string): HoldfastConfig {
   checkOptions(basename(file), value, FIELDS);
-  const { store, namespace, encryption, codecs, retention, prices } = value as HoldfastConfig;
+  const { store, namespace, encryption, codecs, retention, prices, watch } = value as HoldfastConfig;
   if (namespace !== undefined) checkId(namespace, "namespace");
   if (encryption !== undefined) checkEncryption(encryption);
   codecs?.forEach(checkCodec);
   if (prices !== undefined) checkPrices(prices);
+  watch?.forEach(checkRule);
   return {
     ...(store !== undefined && { store: absolute(store, file) }),
     ...(namespace !== undefined && { namespace }),
@@ -157,6 +164,7 @@ function checked(value: unknown, file: string): HoldfastConfig {
     ...(codecs !== undefined && { codecs }),
     ...(retention !== undefined && { retention: milliseconds(retention) }),
     ...(prices !== undefined && { prices }),
+    ...(watch !== undefined && { watch }),
   };
 }
 
@@ -188,6 +196,11 @@ function checkCodec(codec: unknown): void {
     "codecs: an entry is not a codec",
     "A codec has a name and the functions encode and decode: it needs holdfast.config.ts or .mjs, not .json.",
   );
+}
+
+function checkRule(rule: unknown): void {
+  if (typeof rule === "string" && rule.trim() !== "" && rule.length <= 200) return;
+  throw invalid("watch: an entry is not a command", 'Name the first words of one: watch: ["ship.sh"].');
 }
 
 function milliseconds(retention: unknown): number {

@@ -41,7 +41,7 @@ import {
 } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import type { FileCheck } from "./file-check.ts";
-import { hasCrashed, isOpeningNote } from "./session-acts.ts";
+import { hasCrashed, isOpeningNote, UNKNOWN_OUTCOME } from "./session-acts.ts";
 
 export const MIN_BRIEFING_TOKENS = 200;
 
@@ -438,16 +438,19 @@ function sessionLines({ state, now, limit, reader }: BriefingFacts): { lines: st
   const others = listed.filter((entry) => entry !== handoff);
   const ranked = handoff ? [handoff, ...others] : others;
   const own = state.history.get(reader ?? "");
-  const opening = own && hasCrashed(own) ? [ownCrash(state, own, limit)] : [];
-  const lines = ranked.slice(0, SESSION_LINES).map((entry) => {
+  const isBack = own !== undefined && hasCrashed(own);
+  const opening = isBack ? [ownCrash(state, own, limit), ...unknownCalls(own, limit)] : [];
+  const lines = ranked.slice(0, SESSION_LINES).flatMap((entry) => {
     const reason = entry.handoffReason === null ? "" : `, handed off: ${quoted(entry.handoffReason, limit)}`;
     const note = entry.notes.at(-1);
     const notes = note === undefined ? "" : `, note ${quoted(note, limit)}`;
     const work = `${entry.status}${placeOf(state, entry)} ${ago(now, lastTime(entry))}`;
     const left = entry.status === "crashed" ? touchedBy(state, entry, limit) : "";
-    return `LAST ${sessionName(entry, limit)} ${work}${left}${reason}${notes}`;
+    const line = `LAST ${sessionName(entry, limit)} ${work}${left}${reason}${notes}`;
+    return entry.status === "active" ? [line] : [line, ...unknownCalls(entry, limit)];
   });
-  return { lines: [...opening, ...lines], hidden: ranked.length - lines.length };
+  const hidden = Math.max(0, ranked.length - SESSION_LINES);
+  return { lines: [...opening, ...lines], hidden };
 }
 
 /** The reader's own conversation died and was resumed. Its transcript may lack the last tool call. */
@@ -457,6 +460,15 @@ function ownCrash(state: GoalState, entry: HistoryEntry, limit: number): string 
   const claim = isHeld ? "you still hold it" : "it was put back, claim it again";
   const task = workingOn === null ? "" : ` in ${workingOn}, ${claim}`;
   return `YOU crashed${task}${touchedBy(state, entry, limit)}`;
+}
+
+/** Calls beyond the project that the session started, without a recorded outcome. */
+function unknownCalls({ id, issues }: HistoryEntry, limit: number): string[] {
+  const calls = issues.filter((each) => each.startsWith(UNKNOWN_OUTCOME));
+  return calls.map((each) => {
+    const command = quoted(each.slice(UNKNOWN_OUTCOME.length), 2 * limit);
+    return `UNKNOWN ${quotedName(id, limit)} started, outcome unknown: ${command}; check before repeating`;
+  });
 }
 
 const FILES_NAMED = 8;

@@ -35,7 +35,13 @@ export {
   seenBy,
   unseenEventFiles,
 } from "./seen-event-files.ts";
-export type { EndInput, HandoffInput, NoteInput, StartInput } from "./session-acts.ts";
 export * as sessionActs from "./session-acts.ts";
+export {
+  type EndInput,
+  type HandoffInput,
+  type NoteInput,
+  type StartInput,
+  UNKNOWN_OUTCOME,
+} from "./session-acts.ts";
 export { Claim, type EvidenceInput, type LostClaim } from "./task-claims.ts";
 export { seemsGone } from "./task-leases.ts";

@@ -41,6 +41,9 @@ function unfinishedSession(state: GoalState, session: string): HistoryEntry | nu
   return left.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0)).at(-1) ?? null;
 }
 
+/** Begins an issue of a session that may have had an effect outside: `…git push origin main`. */
+export const UNKNOWN_OUTCOME = "started, outcome unknown: ";
+
 const OWN_CRASH = "Resuming after its own crash";
 
 /** Others read the last note of a session, so a restart replaces the note on its crash. */

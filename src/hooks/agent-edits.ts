@@ -3,8 +3,8 @@
 import { readFileSync, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { sessionName } from "../agent-sessions/index.ts";
+import { REHEARSAL } from "../model/names.ts";
 import { noteAgentEdit, PLANNING, pathBelowRoot, type StorePlace } from "../operations/index.ts";
-import { REHEARSAL } from "../wiring/index.ts";
 import type { AgentEvent } from "./agent-event.ts";
 
 const MAX_BYTES = 16 << 20;

@@ -8,6 +8,8 @@ export type HookAgent = (typeof HOOK_AGENTS)[number];
 
 export const HOOK_EVENTS = [
   "session-start",
+  "subagent-start",
+  "tool-start",
   "touched",
   "checkpoint",
   "stop",
@@ -29,8 +31,19 @@ export interface AgentEvent {
   readonly files: readonly string[];
   /** Those of `files` that the tool made. */
   readonly created: readonly string[];
+  /** A shell command or a call of an MCP server, before it starts or after it ended. */
+  readonly call: ToolCall | null;
   readonly reason: string | null;
   readonly contextUsage: number | null;
+}
+
+export interface ToolCall {
+  readonly tool: string;
+  readonly command: string;
+  /** Null for an agent without ids of calls. */
+  readonly id: string | null;
+  /** Null while it runs, and for a command that goes on in the background. */
+  readonly outcome: "done" | "failed" | null;
 }
 
 type Input = Readonly<Record<string, unknown>>;
@@ -57,8 +70,9 @@ export function readAgentEvent(
       "unnamed",
     cwd: textOf(input["cwd"]) ?? (Array.isArray(roots) ? textOf(roots[0]) : null),
     source: sourceOf(input),
-    files: event === "touched" ? filesOf(input) : [],
+    files: event === "touched" || event === "tool-start" ? filesOf(input) : [],
     created: event === "touched" ? createdFiles(input) : [],
+    call: event === "touched" || event === "tool-start" ? callOf(input, event) : null,
     reason: textOf(input["reason"]) ?? textOf(input["error"]) ?? textOf(input["trigger"]),
     contextUsage: typeof usage === "number" && usage >= 0 && usage <= 100 ? usage / 100 : null,
   };
@@ -104,6 +118,33 @@ function filesOf(input: Input): string[] {
   return [...new Set([...named.flatMap((each) => textOf(each) ?? []), ...patched])];
 }
 
+const SHELLS = /^(Bash|shell|exec_command|local_shell|run_shell_command|unified_exec)$/i;
+
+function callOf(input: Input, event: HookEvent): ToolCall | null {
+  const tool = textOf(input["tool_name"]) ?? textOf(input["toolName"]) ?? "";
+  const fields = (input["tool_input"] ?? input["toolArgs"] ?? {}) as Input;
+  const id = textOf(input["tool_use_id"]);
+  const outcome = event === "tool-start" ? null : outcomeOf(input);
+  if (tool.startsWith("mcp_")) return { tool, command: JSON.stringify(fields), id, outcome };
+  // Cursor's hook after a shell command names no tool.
+  const said = SHELLS.test(tool) ? (fields["command"] ?? fields["cmd"]) : input["command"];
+  const command = Array.isArray(said) ? said.join(" ") : textOf(said);
+  return command === null ? null : { tool, command, id, outcome };
+}
+
+/** Claude Code has an event of its own for a failure, Codex and Gemini CLI tell the exit code in words. */
+function outcomeOf(input: Input): ToolCall["outcome"] {
+  if (input["hook_event_name"] === "PostToolUseFailure") return "failed";
+  const response = input["tool_response"];
+  const fields = (typeof response === "object" && response !== null ? response : {}) as Input;
+  if (fields["backgroundTaskId"] !== undefined && fields["backgroundTaskId"] !== null) return null;
+  if (fields["interrupted"] === true) return null;
+  const words = textOf(response) ?? textOf(fields["llmContent"]) ?? textOf(fields["output"]) ?? "";
+  const [, said] = /exit(?:ed with)? code:? (-?\d{1,5})/i.exec(words.slice(0, 2_000)) ?? [];
+  const code = fields["exit_code"] ?? said ?? 0;
+  return Number(code) !== 0 || fields["error"] || fields["isError"] === true ? "failed" : "done";
+}
+
 /** Claude Code answers `type: "create"`, Gemini CLI says it in words, a patch has a line for it. */
 function createdFiles(input: Input): string[] {
   const { type, llmContent } = (input["tool_response"] ?? {}) as Input;
@@ -123,12 +164,19 @@ function patchedFiles(patch: string): string[] {
 /** Claude Code moves a longer text into a file and shows a preview. The other agents accept more. */
 export const MAX_CONTEXT_CHARS = 9_500;
 
+const CONTEXT_OF: Readonly<Partial<Record<HookEvent, string>>> = {
+  "session-start": "SessionStart",
+  "subagent-start": "SubagentStart",
+  "tool-start": "PreToolUse",
+};
+
 /** `context` goes to the model. Any other output could stop the agent, so there is none. */
 export function hookAnswer(agent: HookAgent, event: HookEvent, context: string | null): string {
-  if (event === "session-start" && context !== null) {
+  const name = CONTEXT_OF[event];
+  if (name !== undefined && context !== null) {
     if (agent === "cursor") return line({ additional_context: context });
     if (agent === "copilot") return line({ additionalContext: context });
-    return line({ hookSpecificOutput: { hookEventName: "SessionStart", additionalContext: context } });
+    return line({ hookSpecificOutput: { hookEventName: name, additionalContext: context } });
   }
   // Claude Code and Codex accept empty output; Cursor and Gemini CLI always want JSON.
   return agent === "cursor" || agent === "gemini" ? "{}\n" : "";

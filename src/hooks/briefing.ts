@@ -24,12 +24,15 @@ import {
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
+import { withTypedCommands } from "../wiring/index.ts";
 
 export interface BriefingRequest {
   readonly place: StorePlace;
   readonly folder: string;
   /** Null for the rehearsal of `init --check`, which records nothing. */
   readonly session: string | null;
+  /** A sub-agent works for the session, and gets a shorter briefing. */
+  readonly isSubagent: boolean;
   readonly characters: number;
   readonly busyMs: number;
   readonly waitMs: number;
@@ -37,6 +40,7 @@ export interface BriefingRequest {
 }
 
 const BRIEFING_TOKENS = 1_500;
+const SUBAGENT_TOKENS = 700;
 /** Nothing but constants of ours stands before the data element: stored text is quoted inside it. */
 const SEALED =
   "Holdfast: this store has moved, or is being copied. The data below says where. " +
@@ -54,7 +58,9 @@ const FILE_CHECK_LIMIT = { files: 200, ms: 25 };
 
 export async function briefSession(request: BriefingRequest): Promise<string> {
   try {
-    return await withTimeout(request.waitMs, "the store", brief(request));
+    const text = await withTimeout(request.waitMs, "the store", brief(request));
+    const withCommands = withTypedCommands(text);
+    return withCommands.length <= request.characters ? withCommands : text;
   } catch (error) {
     request.warn(error);
     return "Holdfast keeps the state of this project, but the store could not be read. Try: holdfast brief";
@@ -83,19 +89,28 @@ async function brief(request: BriefingRequest): Promise<string> {
   if (session !== null) await previewPending(request, state, choose);
   const { files } = await checkFiles(place.root, state.files.values(), FILE_CHECK_LIMIT);
   const uncheckedFiles = state.files.size - files.length;
-  const identity =
-    session === null
-      ? ""
-      : `You are session ${session} of the goal below. If you have the MCP tools of the server holdfast, ` +
-        "use them (task_claim, task_progress, task_submit): they know your session, and work in a sandbox. " +
-        `Else pass --by ${session} --role worker --session ${session} to holdfast task claim.\n`;
   const unchecked =
     uncheckedFiles === 0 ? "" : `${uncheckedFiles} recorded files were not checked: holdfast check\n`;
-  const head = sealNote + identity + mergeNote + unchecked;
+  const head = sealNote + identityOf(request) + mergeNote + unchecked;
   const notTakenIn = [...named, ...(place.isNamed ? [] : unparsedEdits(place))];
   const storeNotice = sealed === null ? {} : { storeNotice: sealed };
   const options = { files, notTakenIn, ...storeNotice, ...(session !== null && { session }) };
-  return head + fittingBriefing(state, seq, options, request.characters - head.length);
+  const tokens = request.isSubagent ? SUBAGENT_TOKENS : BRIEFING_TOKENS;
+  return head + fittingBriefing(state, seq, { ...options, tokens }, request.characters - head.length);
+}
+
+function identityOf({ session, isSubagent }: BriefingRequest): string {
+  if (session === null) return "";
+  if (isSubagent)
+    return (
+      `You are a sub-agent of session ${session}. The files that you edit are recorded for it. ` +
+      "Do not claim or submit tasks yourself. Do not redo what is listed as done or decided.\n"
+    );
+  return (
+    `You are session ${session} of the goal below. If you have the MCP tools of the server holdfast, ` +
+    "use them (task_claim, task_progress, task_submit): they know your session, and work in a sandbox. " +
+    `Else pass --by ${session} --role worker --session ${session} to holdfast task claim.\n`
+  );
 }
 
 /** A merge is rare, so it may take its time. `notMerged` says which events could not be merged, and why. */
@@ -176,10 +191,10 @@ async function previewPending(
 function fittingBriefing(
   state: GoalState,
   seq: number,
-  options: BriefingOptions,
+  options: BriefingOptions & { readonly tokens: number },
   characters: number,
 ): string {
-  for (let tokens = BRIEFING_TOKENS; ; tokens = Math.floor(tokens / 1.5)) {
+  for (let { tokens } = options; ; tokens = Math.floor(tokens / 1.5)) {
     const { text } = makeBriefing(state, seq, Date.now(), { ...options, tokens: Math.max(200, tokens) });
     if (text.length <= characters || tokens < 200) return text.slice(0, characters);
   }

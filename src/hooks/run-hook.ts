@@ -1,11 +1,14 @@
 /**
  * `holdfast hook <agent> <event>`: the command that coding agents run at their hook points.
  *
+ *     tool-start                      spools a call that reaches beyond the project; warns of a claimed file
  *     touched                         spools a line and opens no store: it runs after every tool use
  *     session-start                   spools a line, reads the goal, prints the briefing
+ *     subagent-start                  reads the goal, prints the briefing
  *     checkpoint, stop, session-end   spool a line
  *
- * No hook writes to the store. All but `touched` start a background process that does (`background.ts`).
+ * No hook writes to the store. All but the two about tools and sub-agents start a background process that
+ * does (`background.ts`).
  *
  * A hook fails open. It always exits with 0 and prints what its agent understands. Errors go to stderr and to
  * `.holdfast/hooks/log.txt`. Paths outside the project are dropped, names reduced to letters and digits.
@@ -31,6 +34,7 @@ import {
 } from "../agent-sessions/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
+import { REHEARSAL } from "../model/names.ts";
 import type { StorePlace } from "../operations/index.ts";
 import {
   chosenGoal,
@@ -42,7 +46,6 @@ import {
   requireStore,
 } from "../operations/index.ts";
 import { projectPlace } from "../project-place.ts";
-import { REHEARSAL, withTypedCommands } from "../wiring/index.ts";
 import {
   type AgentEvent,
   HOOK_AGENTS,
@@ -52,6 +55,7 @@ import {
   MAX_CONTEXT_CHARS,
   readAgentEvent,
 } from "./agent-event.ts";
+import { savedRules, saveRules, watchedPart } from "./watched-calls.ts";
 
 /** Scale with the time that Node took to start: a busy machine needs longer for everything. */
 const LOCK_MS = { min: 30, max: 500, perStart: 0.3 };
@@ -99,6 +103,9 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     if (place.isUnreadable || place.emptyFile !== null || place.isNamed) requireStore(place);
     if (place.exists && isProject) {
       const isNews = trySpool(about, place);
+      if (about.call !== null) await spoolCall(about, place);
+      if (event === "tool-start") context = await warnOfClaims(about, place);
+      if (event === "subagent-start") context = await readBriefing(about, place);
       if (about.files.some((file) => file.includes(PLANNING))) await markEdits(about, place);
       if (isNews && about.conversation !== REHEARSAL) ingestFrom = from;
       if (isNews && event === "session-start") context = whyNoConfig ?? (await readBriefing(about, place));
@@ -115,13 +122,13 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
 }
 
 /**
- * Finds the store. Only a session's start needs the configuration file, which may be code that takes long to
+ * Finds the store. Only a briefing needs the configuration file, which may be code that takes long to
  * load. The background process reads it for all other events. A file that is refused costs the briefing, and
  * the lines wait in the spool.
  */
 async function locate(event: string, from: string): Promise<{ place: StorePlace; whyNoConfig?: string }> {
   const { configFile } = projectPlace(from);
-  if (configFile === null || event === "session-start") {
+  if (configFile === null || event === "session-start" || event === "subagent-start") {
     try {
       return { place: await locateStore({}, from) };
     } catch (error) {
@@ -161,31 +168,59 @@ function trySpool(about: AgentEvent, place: StorePlace): boolean {
 function spoolLine(about: AgentEvent, place: StorePlace): boolean {
   const { agent, conversation, event } = about;
   if (conversation === REHEARSAL) return event === "session-start";
+  if (event === "tool-start" || event === "subagent-start") return false;
   // Gemini CLI announces a compression before it knows whether there is anything to compress.
   if (agent === "gemini" && event === "checkpoint" && about.source !== "manual") return false;
   const folder = join(place.home, "hooks");
   const name = sessionName(agent, conversation);
   if (event === "session-start" && !isFirstToBrief(folder, name, about.source, Date.now())) return false;
+  if (event === "session-start") saveRules(folder, place.config.watch);
   const spool = new Spool(folder, name);
   spool.append(lineOf(about, place));
   if (event === "touched") return false;
   return event !== "stop" || spool.hasUnmergedEvents;
 }
 
+/** Records the intent or the outcome of a call that a rule names. All other calls load nothing more. */
+async function spoolCall({ agent, conversation, event, call }: AgentEvent, place: StorePlace): Promise<void> {
+  if (call === null || conversation === REHEARSAL) return;
+  const folder = join(place.home, "hooks");
+  const part = watchedPart(call.tool, call.command, savedRules(folder));
+  if (part === null || (event === "touched" && call.outcome === null)) return;
+  const { redactSecrets } = await import("../model/secrets.ts");
+  const command = redactSecrets(part.slice(0, MAX_CALL)).slice(0, MAX_COMMAND);
+  const origin = { at: Date.now(), root: place.root, call: call.id ?? sha256(Buffer.from(part)), command };
+  const spool = new Spool(folder, sessionName(agent, conversation));
+  if (event === "tool-start") spool.append({ ...origin, type: "call-started" });
+  else spool.append({ ...origin, type: "call-ended", failed: call.outcome === "failed" });
+}
+
+const MAX_CALL = 2_000;
+const MAX_COMMAND = 200;
+
+/** A warning if the agent is about to edit a file of a task that another live agent has claimed. */
+async function warnOfClaims(about: AgentEvent, place: StorePlace): Promise<string | null> {
+  const { agent, conversation, files, cwd } = about;
+  const folder = join(place.home, "hooks");
+  if (files.length === 0 || !existsSync(join(folder, "claims.json"))) return null;
+  const { claimWarning } = await import("./claim-warning.ts");
+  const paths = files.flatMap((file) => pathBelowRoot(place.root, resolve(cwd ?? place.root, file)) ?? []);
+  return claimWarning(folder, sessionName(agent, conversation), paths);
+}
+
 async function readBriefing(about: AgentEvent, place: StorePlace): Promise<string> {
   const { agent, conversation, event } = about;
   const { briefSession } = await import("./briefing.ts");
-  const text = await briefSession({
+  return briefSession({
     place,
     folder: join(place.home, "hooks"),
     session: conversation === REHEARSAL ? null : sessionName(agent, conversation),
+    isSubagent: event === "subagent-start",
     characters: MAX_CONTEXT_CHARS,
     busyMs: waitLimit(LOCK_MS),
     waitMs: isServer(place) ? waitLimit(SERVER_MS) : DISK_MS,
     warn: (error) => logError(place.home, `${agent} ${event}`, error),
   });
-  const withCommands = withTypedCommands(text);
-  return withCommands.length <= MAX_CONTEXT_CHARS ? withCommands : text;
 }
 
 /** Loaded only for an edit in `.planning/`: this hook runs after every tool use. */

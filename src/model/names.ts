@@ -116,3 +116,6 @@ export function quoteText(text: string): string {
     ).join("");
   return JSON.stringify(text).replace(INVISIBLE, escaped);
 }
+
+/** A hook with this conversation does everything but record it: `init --check` runs hooks with it. */
+export const REHEARSAL = "holdfast-rehearsal";

@@ -9,7 +9,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { hasNews, ingestSpools, spoolFolder } from "../agent-sessions/index.ts";
+import { hasNews, ingestSpools, saveClaims, spoolFolder } from "../agent-sessions/index.ts";
 import { type Goal, goalCore, openGoal, resetLostClaims } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
@@ -99,6 +99,7 @@ async function ingest(
     warn,
   );
   if (place.isNamed) return;
+  for (const { goal } of opened.values()) saveClaims(spoolFolder(place.home), goal.state);
   for (const each of opened.values())
     if (await hasWork(each)) await syncPlanningFolder(each.goal, each.root, { home: place.home });
 }

@@ -5,6 +5,7 @@
  * create one. On a database server, the first operation that can start from nothing creates the schema.
  */
 
+import { saveClaims, spoolFolder } from "../agent-sessions/index.ts";
 import { type Goal, goalCore, openGoal, resetLostClaims } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
@@ -64,6 +65,8 @@ export class Context {
   private readonly openOptions: Pick<OpenOptions, "warn" | "namespace" | "codecs" | "encryption">;
   private opening: Promise<Holdfast> | undefined;
   private merge: EventMerge | null = null;
+  /** The goal that was opened last to be written. */
+  private written: Goal | null = null;
   private whyReadOnly: HoldfastError | null = null;
   private hasWarnedOfMove = false;
 
@@ -176,6 +179,7 @@ export class Context {
       const options = { first: "if edited", eventFiles: this.merge?.names ?? null, home } as const;
       if (this.followsFolder()) await syncPlanningFolder(goal, root, options);
       await this.signActs(goal);
+      this.written = goal;
       return goal;
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;
@@ -187,6 +191,17 @@ export class Context {
         cause: error,
         data: error.data,
       });
+    }
+  }
+
+  /** Tells the hooks of agents which files belong to claimed tasks. Called after a write. */
+  noteClaims(): void {
+    if (this.written === null || this.isStoreNamed) return;
+    try {
+      saveClaims(spoolFolder(this.place.home), this.written.state);
+    } catch (error) {
+      // Only a warning depends on it, so a folder that cannot be written stops no command.
+      goalCore(this.written).journal.warn(error);
     }
   }
 

@@ -63,7 +63,8 @@ export async function perform(each: Operation, context: Context, input: unknown)
   try {
     const result = await each.run(context, parsed.data);
     // A successful write proves that the store has not moved.
-    if (!each.writes) await context.warnIfMoved();
+    if (each.writes) context.noteClaims();
+    else await context.warnIfMoved();
     return result;
   } catch (error) {
     // A missing item may be in the store that this one moved to. A refused write says so itself.

@@ -93,6 +93,9 @@ function contextFiles(there: unknown): { readonly [key: string]: Wanted } {
   return { context: { fileName } };
 }
 
+const CLAUDE_TOOLS = "Edit|MultiEdit|Write|NotebookEdit|Bash|mcp__.*";
+const CODEX_TOOLS = "apply_patch|Edit|Write|Bash|mcp__.*";
+
 const claude: AgentRow = {
   title: "Claude Code",
   files: [
@@ -101,10 +104,10 @@ const claude: AgentRow = {
       format: "json",
       wanted: groups("claude", {
         SessionStart: ["session-start", { matcher: "startup|resume|clear|compact|fork", timeout: 10 }],
-        PostToolUse: [
-          "touched",
-          { matcher: "Edit|MultiEdit|Write|NotebookEdit|Bash", timeout: 5, async: true },
-        ],
+        SubagentStart: ["subagent-start", { timeout: 10 }],
+        PreToolUse: ["tool-start", { matcher: CLAUDE_TOOLS, timeout: 5 }],
+        PostToolUse: ["touched", { matcher: CLAUDE_TOOLS, timeout: 5, async: true }],
+        PostToolUseFailure: ["touched", { matcher: "Bash|mcp__.*", timeout: 5, async: true }],
         PreCompact: ["checkpoint", { matcher: "manual|auto", timeout: 10 }],
         Stop: ["stop", { timeout: 10 }],
         StopFailure: ["stop-failure", { timeout: 5 }],
@@ -126,7 +129,9 @@ const codex: AgentRow = {
       format: "json",
       wanted: groups("codex", {
         SessionStart: ["session-start", { matcher: "startup|resume|clear|compact", timeout: 10 }],
-        PostToolUse: ["touched", { matcher: "apply_patch|Edit|Write|Bash", timeout: 5 }],
+        SubagentStart: ["subagent-start", { timeout: 10 }],
+        PreToolUse: ["tool-start", { matcher: CODEX_TOOLS, timeout: 5 }],
+        PostToolUse: ["touched", { matcher: CODEX_TOOLS, timeout: 5 }],
         PreCompact: ["checkpoint", { matcher: "manual|auto", timeout: 10 }],
         Stop: ["stop", { timeout: 10 }],
         SessionEnd: ["session-end", { timeout: 3 }],
@@ -181,7 +186,8 @@ const gemini: AgentRow = {
         return {
           hooks: {
             SessionStart: on("session-start", 10_000),
-            AfterTool: on("touched", 5_000, "write_file|replace|run_shell_command"),
+            BeforeTool: on("tool-start", 5_000, "write_file|replace|run_shell_command|mcp_.*"),
+            AfterTool: on("touched", 5_000, "write_file|replace|run_shell_command|mcp_.*"),
             PreCompress: on("checkpoint", 10_000),
             AfterAgent: on("stop", 10_000),
             SessionEnd: on("session-end", 5_000),

@@ -13,4 +13,3 @@ export {
 } from "./placing.ts";
 export type { PlannedFile } from "./plan.ts";
 export type { Finding } from "./proof.ts";
-export { REHEARSAL } from "./sample-input.ts";

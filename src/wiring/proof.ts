@@ -115,7 +115,15 @@ async function provePlugin(
 }
 
 /** The events that `plugins/opencode/holdfast.js` reports. */
-const PLUGIN_EVENTS = ["session-start", "touched", "checkpoint", "stop", "stop-failure", "session-end"];
+const PLUGIN_EVENTS = [
+  "session-start",
+  "tool-start",
+  "touched",
+  "checkpoint",
+  "stop",
+  "stop-failure",
+  "session-end",
+];
 
 function findDisabledHooks(agent: AgentName, read: (path: string) => string | null): Finding[] {
   const { key, paths } = AGENT_TABLE[agent].hooksOff ?? { key: "", paths: [] };

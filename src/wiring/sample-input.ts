@@ -1,9 +1,7 @@
 /** Sample events of the agents, to test the wiring. */
 
+import { REHEARSAL } from "../model/names.ts";
 import type { AgentName } from "./agents.ts";
-
-/** A hook with this session does everything but record it. */
-export const REHEARSAL = "holdfast-rehearsal";
 
 export function sampleInput(agent: AgentName, event: string, root: string): object {
   const place = { cwd: root, transcript_path: null };
@@ -17,6 +15,8 @@ export function sampleInput(agent: AgentName, event: string, root: string): obje
 
 const ABOUT: Readonly<Record<string, object>> = {
   "session-start": { source: "startup" },
+  "subagent-start": { agent_id: "a1", agent_type: "general-purpose" },
+  "tool-start": { tool_name: "Bash", tool_input: { command: "true" } },
   touched: { tool_name: "Bash", tool_input: { command: "true" } },
   checkpoint: { trigger: "auto" },
   stop: { stop_hook_active: false },

@@ -1,5 +1,7 @@
 // A project with a goal in which agents run hooks as processes, and readers for the results.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   appendFileSync,
   existsSync,
@@ -105,4 +107,14 @@ export function thisProcess(): object | null {
     timeNamespace: existsSync("/proc/self/ns/time") ? readlinkSync("/proc/self/ns/time") : "none",
     host: hostname(),
   };
+}
+
+/** A process that is gone, as a hook recorded it while it ran. */
+export async function goneProcess(): Promise<object> {
+  const child = spawn("sleep", ["60"]);
+  const stat = readFileSync(`/proc/${child.pid}/stat`, "utf8");
+  const started = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  return { ...thisProcess(), pid: child.pid, started };
 }

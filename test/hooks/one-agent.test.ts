@@ -1,12 +1,10 @@
 // Sessions of hooks: noticed as crashed by any command, and without a trace in git if they did nothing.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { CommandLine } from "../cli/command-line.ts";
-import { type HookedProject, inHookedProjects, start, thisProcess } from "./hooked-project.ts";
+import { goneProcess, type HookedProject, inHookedProjects, start, thisProcess } from "./hooked-project.ts";
 
 let project: HookedProject;
 let line: CommandLine;
@@ -16,16 +14,6 @@ inHookedProjects((each, command) => {
 });
 
 const LONG = { timeout: 120_000 };
-
-/** A process that is gone, as a hook recorded it while it ran. */
-async function goneProcess(): Promise<object> {
-  const child = spawn("sleep", ["60"]);
-  const stat = readFileSync(`/proc/${child.pid}/stat`, "utf8");
-  const started = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
-  child.kill("SIGKILL");
-  await once(child, "exit");
-  return { ...thisProcess(), pid: child.pid, started };
-}
 
 test.runIf(process.platform === "linux")(
   "status says crashed at once, and the task is open",

@@ -200,7 +200,7 @@ describe("any configuration of a user", () => {
         folder.records = records;
         folder.wire({ with: later });
         const text = folder.files.get(".claude/settings.json") ?? "";
-        expect(text.match(/npx holdfast hook claude/g)).toHaveLength(6);
+        expect(text.match(/npx holdfast hook claude/g)).toHaveLength(9);
         expect(text.match(/"holdfast hook/g)).toBeNull();
         folder.wire();
         expect(folder.files).toEqual(once);
