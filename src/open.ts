@@ -232,7 +232,10 @@ export class Holdfast {
   readonly calls: OpenCalls;
   /** For integrations that define their own kind of stream. */
   readonly journal: Journal;
+  /** The latest handle of each session. */
   private readonly sessionsHeld = new Map<string, Session>();
+  /** All handles, for `close`. Requests for one session may be many, until their first commits decide. */
+  private readonly sessionsOpen = new Set<Session>();
   /** Sessions being opened. `close` ends their wait, and then closes those that got a lease anyway. */
   private readonly sessionsOpening = new Set<Promise<unknown>>();
   /** Sessions being taken, by id. A second request waits for it, instead of competing for the lease. */
@@ -290,6 +293,7 @@ export class Holdfast {
     const { signal } = this.closing;
     const until = options?.signal ? AbortSignal.any([options.signal, signal]) : signal;
     const forget = (closed: Session): void => {
+      this.sessionsOpen.delete(closed);
       if (this.sessionsHeld.get(id) === closed) this.sessionsHeld.delete(id);
     };
     const take = () => openSession(this.journal, id, { ...options, signal: until }, forget, isRequest);
@@ -326,6 +330,7 @@ export class Holdfast {
     try {
       const session = await taking;
       this.sessionsHeld.set(id, session);
+      this.sessionsOpen.add(session);
       return session;
     } finally {
       if (this.sessionsTaking.get(id) === taking) this.sessionsTaking.delete(id);
@@ -423,7 +428,7 @@ export class Holdfast {
   async close(options?: CloseOptions): Promise<void> {
     this.closing.abort(storeClosed(this.address));
     await Promise.allSettled(this.sessionsOpening);
-    await Promise.all([...this.sessionsHeld.values()].map((session) => session.close(options)));
+    await Promise.all([...this.sessionsOpen].map((session) => session.close(options)));
     await this.journal.store.close();
   }
 

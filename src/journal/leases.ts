@@ -56,7 +56,7 @@ export class Lease {
   private confirmed: Moment = { steady: Number.NEGATIVE_INFINITY, wall: Number.NEGATIVE_INFINITY };
   private currentToken: number;
   private previous: Holder | null = null;
-  private state: "expected" | "taken" | "releasing" = "expected";
+  private state: "expected" | "taken" | "releasing" | "released" = "expected";
 
   /** `token` is the one that it is expected to get. */
   constructor(keeper: LeaseKeeper, name: string, holder: Holder, token: number) {
@@ -80,9 +80,14 @@ export class Lease {
     return this.state !== "expected";
   }
 
-  /** True while an append that releases it is in flight: a renewal then finds it gone. */
+  /** True from the moment an append that releases it is sent: a renewal may then find it gone. */
   get isReleasing(): boolean {
-    return this.state === "releasing";
+    return this.state === "releasing" || this.state === "released";
+  }
+
+  /** True once an append has released it. */
+  get isReleased(): boolean {
+    return this.state === "released";
   }
 
   /** For the append that takes it. */
@@ -96,6 +101,12 @@ export class Lease {
     if (!this.isTaken) return undefined;
     this.state = isLast ? "releasing" : "taken";
     return isLast ? { act: "release", name: this.name, token: this.token } : undefined;
+  }
+
+  /** The append that releases it is durable: another owner may have it by now. */
+  noteReleased(): void {
+    this.state = "released";
+    this.keeper.forget(this);
   }
 
   granted(token: number, from: Holder | null, at: Moment): void {

@@ -52,13 +52,26 @@ export class OwnedLog<State> {
     return this.log.state;
   }
 
+  /** False until the first commit has taken the lease and appended the events of the new owner. */
+  get isOpen(): boolean {
+    return this.opening === null;
+  }
+
   /** `Log.commitMaybeSync` with the lease as a guard. */
   commit<Result>(decide: Decide<State, Result>): MaybePromise<OwnedOutcome<Result>> {
     if (this.opening) return this.afterOpening(() => this.openWith(decide, false));
     const before = thisMoment();
-    return andThen(this.log.commitMaybeSync(decide, this.lease.guard), (outcome) =>
-      this.accept(outcome, before),
-    );
+    let isLast = false;
+    const noting: Decide<State, Result> = (state, head) => {
+      const decision = decide(state, head);
+      isLast = decision.lease?.act === "release";
+      return decision;
+    };
+    return andThen(this.log.commitMaybeSync(noting, this.lease.guard), (outcome) => {
+      // Another commit may be accepted while the one that releases is still in flight.
+      if (isLast && outcome.outcome === "ok" && outcome.appended) this.lease.noteReleased();
+      return this.accept(outcome, before);
+    });
   }
 
   /** `commit` for events that claim no key: returns the decision's result. */
@@ -94,7 +107,7 @@ export class OwnedLog<State> {
           // Nothing to write: the lease stays where it is.
           if (isWhole && !isAlone && decision.events.length === 0) return decision;
           const events = [...opening.draft(state, head), ...decision.events];
-          return { ...decision, events, lease: lease.isTaken ? decision.lease : lease.taking() };
+          return { ...decision, events, lease: lease.isTaken ? undefined : lease.taking() };
         },
         lease.isTaken ? lease.guard : undefined,
       );
@@ -117,10 +130,7 @@ export class OwnedLog<State> {
       throw leaseLost(outcome.lease, outcome.now);
     }
     if (outcome.outcome === "missing") throw artifactMissing(outcome.artifact);
-    if (outcome.outcome === "ok" && outcome.appended) {
-      this.lease.confirm(before);
-      if (this.lease.isReleasing) this.lease.letExpire();
-    }
+    if (outcome.outcome === "ok" && outcome.appended) this.lease.confirm(before);
     return outcome;
   }
 }

@@ -26,6 +26,7 @@ import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Head, Holder, LeaseRow } from "../store.ts";
 import { draftChildSpent, reserveForChild } from "./budget.ts";
+import { isWithinRunOf, nestedRun } from "./nested-runs.ts";
 import { Session, sessionCore } from "./session.ts";
 import { holderText, type Resumed, SessionCore } from "./session-core.ts";
 import { childId } from "./sub-agents.ts";
@@ -147,11 +148,13 @@ export async function afterOwn(
   signal: AbortSignal,
 ): Promise<void> {
   const core = sessionCore(session);
-  if (!(await isStillHeld(journal, core.own.lease))) return;
+  // A request takes its lease with its first commit, which may be under way.
+  if (core.own.isOpen && !(await isStillHeld(journal, core.own.lease))) return;
   if (ifHeld === "throw" || (ifHeld === undefined && !core.isLeaving)) {
     const { holder, token } = core.own.lease;
     throw held(session.id, { name: core.own.log.stream, holder, token, remainingMs: 0 });
   }
+  if (isWithinRunOf(core)) throw nestedRun(session.id);
   await withTimeout(core.whenLeft(), Number.POSITIVE_INFINITY, signal, undefined);
 }
 

@@ -1,10 +1,11 @@
 /** The types around `session.run`: its options, the model function, progress events and the result. */
 
-import { type CallProgress, checkToolName, checkTools, parametersOf, type Tool } from "../ledger/index.ts";
+import type { BlockedCall, CallProgress, Tool } from "../ledger/index.ts";
+import { checkToolName, checkTools, parametersOf } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
-import type { Amounts, Block, JsonObject, Message } from "../model/session/index.ts";
+import type { Amounts, Block, Call, JsonObject, Message } from "../model/session/index.ts";
 import type { MessageInput } from "./messages.ts";
 import { checkPrompt, type PromptInput, promptText } from "./prompts.ts";
 import type { CadenceOption } from "./versions.ts";
@@ -216,4 +217,25 @@ export function messageOf({ message }: ModelResponse): Omit<MessageInput, "role"
   if (message.text === undefined) return message;
   const { text, meta } = message;
   return { text, blocks: "blocks" in message ? message.blocks : [], ...(meta && { meta }) };
+}
+
+export function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): WaitingCall[] {
+  const own = open.map(({ callId: id, tool, status, needsPerson, why }) => {
+    const person = status === "waiting" || needsPerson;
+    return { callId: id, tool, person, why: why ?? "its outcome is not known yet" };
+  });
+  const elsewhere = blocked.map(({ callId, tool, by: { person, ...blockedBy } }) => {
+    const { session, callId: first } = blockedBy;
+    const why = `call ${first} of session ${session} does the same and has no outcome yet`;
+    return { callId, tool, person, why, blockedBy };
+  });
+  return [...own, ...elsewhere];
+}
+
+export function badUsage(id: string, units: readonly string[]): HoldfastError {
+  const named = units.join(", ");
+  return new HoldfastError("INPUT_INVALID", `session ${id}: the model's usage of ${named} is not an amount`, {
+    hint: "Return finite numbers as usage. The answer is kept and counts as `budget.perCall` or as nothing.",
+    data: { session: id, units },
+  });
 }

@@ -21,8 +21,8 @@
 import { failpoint } from "../failpoint.ts";
 import { emitSafely } from "../journal/index.ts";
 import { type BlockedCall, type FirstWave, mustNotBeCancelled, sleep, withTimeout } from "../ledger/index.ts";
-import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { Amounts, Budget, Call, Message, SessionState } from "../model/session/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { Amounts, Budget, Message, SessionState } from "../model/session/index.ts";
 import {
   addAmounts,
   countableAmounts,
@@ -57,9 +57,17 @@ import {
   unansweredPrompts,
 } from "./prompts.ts";
 import { type RepeatedCalls, repeatedCalls } from "./repeated-calls.ts";
-import type { ModelResponse, RunOptions, RunProgress, RunResult, WaitingCall } from "./run-options.ts";
-import { checkRunOptions, describeTools, isRetryable, messageOf, mustAnswer } from "./run-options.ts";
-import { PATIENCE_MS, type SessionCore } from "./session-core.ts";
+import type { ModelResponse, RunOptions, RunProgress, RunResult } from "./run-options.ts";
+import {
+  badUsage,
+  checkRunOptions,
+  describeTools,
+  isRetryable,
+  messageOf,
+  mustAnswer,
+  waitingCalls,
+} from "./run-options.ts";
+import { PATIENCE_MS, type SessionCore, watchForCancel } from "./session-core.ts";
 import { type CadenceOption, checkpointDraft, isCheckpointDue } from "./versions.ts";
 
 const LOOP = { warnAt: 5, stopAt: 10 };
@@ -88,7 +96,7 @@ export function startRun(session: SessionCore, options: RunOptions, leaves = fal
 }
 
 /** True for a prompt to an idle session: its append meets others' events as a conflict, and rereads. */
-function beginsWithCommit({ state }: SessionCore, { prompt }: RunOptions): boolean {
+function beginsWithCommit({ state }: Pick<SessionCore, "state">, { prompt }: RunOptions): boolean {
   if (prompt === undefined || state.openCalls.size > 0 || state.unfinished.size > 0) return false;
   const id = promptId(prompt);
   return id === null ? unansweredPrompts(state.messages).length === 0 : !state.messageIds.has(id);
@@ -154,9 +162,31 @@ class Run {
 
   private async untilResult(): Promise<RunResult> {
     const { session } = this;
+    const ended = await this.begin();
+    if (ended) return ended;
+    for (;;) {
+      this.stop.throwIfAborted();
+      const message = session.unfinished;
+      if (!message && session.state.openCalls.size > 0) return this.result("waiting", "calls");
+      const result = message ? await this.runCalls(message) : await this.nextTurn();
+      if (result) return result;
+    }
+  }
+
+  /** Settles what is left and appends the prompt, under the lease. Returns a result if that is all. */
+  private async begin(): Promise<RunResult | null> {
+    const { session } = this;
     mustNotBeCancelled(session.id, session.state);
-    // Otherwise the prompt's commit raises them.
+    // Then the prompt's commit takes the session and raises the limits.
     const isFirst = beginsWithCommit(session, this.options);
+    if (!isFirst && !session.own.isOpen) {
+      // A recorded answer needs no lease. All else does: the owner may be asking the model right now.
+      const known = await this.recordedAnswer();
+      if (known) return known;
+      this.replayed.length = 0;
+      await session.own.open(() => undefined);
+      return this.begin();
+    }
     if (this.options.budget && !isFirst) await limitBudget(session, this.options.budget);
     const recorded = await this.recordedAnswer();
     if (recorded) return recorded;
@@ -164,14 +194,7 @@ class Run {
     const unfinished = session.unfinished;
     await this.ledger().settle(({ messageId }) => messageId !== unfinished?.id);
     const blocked = await this.appendPrompt();
-    if (blocked) return blocked;
-    for (;;) {
-      this.stop.throwIfAborted();
-      const message = session.unfinished;
-      if (!message && session.state.openCalls.size > 0) return this.result("waiting", "calls");
-      const ended = message ? await this.runCalls(message) : await this.nextTurn();
-      if (ended) return ended;
-    }
+    return blocked === "outdated" ? this.begin() : blocked;
   }
 
   /** A cancelled session and the caller's own signal end the run with a result, not an error. */
@@ -206,7 +229,7 @@ class Run {
   }
 
   /** If open calls stand in the way, returns the result: an answer must follow its prompt. */
-  private async appendPrompt(): Promise<RunResult | null> {
+  private async appendPrompt(): Promise<RunResult | "outdated" | null> {
     const { prompt } = this.options;
     if (prompt === undefined) return null;
     const { state } = this.session;
@@ -220,18 +243,25 @@ class Run {
     const waiting = unfinished && (await this.runCalls(unfinished, false));
     if (waiting) return waiting;
     if (id !== null && this.isPromptGone) await this.putPromptAgain(id, text);
-    else await this.appendFirst({ id: id ?? this.session.journal.newId(), text });
+    else if (!(await this.appendFirst({ id: id ?? this.session.journal.newId(), text }))) return "outdated";
     failpoint("prompt.appended");
     return null;
   }
 
-  /** One commit: the limits of this run, its prompt, and the reservation of its first question. */
-  private async appendFirst(prompt: { id: string; text: string }): Promise<void> {
+  /**
+   * One commit: the limits of this run, its prompt, and the reservation of its first question. False if it
+   * took the session from an owner that left work since it was read: the run has to begin again.
+   */
+  private async appendFirst(prompt: { id: string; text: string }): Promise<boolean> {
     const { session } = this;
     const { journal } = session;
     const drafted = readMessage({ role: "user", ...prompt }, journal.now(), () => prompt.id);
     const { reserve, noteReserved } = this.nextReservation();
+    const isFirst = beginsWithCommit(session, this.options);
+    let isOutdated = false;
     await session.writeEvents((state) => {
+      isOutdated = isFirst && !beginsWithCommit({ state }, this.options);
+      if (isOutdated) return [];
       const queued = state.prompts.find(({ id }) => id === prompt.id);
       if (queued) mustSayTheSame(session.id, journal, prompt, messageText(queued));
       const { limits, events: raised } = draftRaisedLimits(state.budget, this.options.budget ?? {});
@@ -240,8 +270,10 @@ class Run {
       const budget = { ...state.budget, limit: { ...state.budget.limit, ...limits } };
       return [...raised, ...appended, ...reserve(state, budget)];
     });
+    if (isOutdated) return false;
     noteReserved();
     failpoint("message.appended");
+    return true;
   }
 
   /** `first`: the wave that became durable with the message. Its calls start in any case. */
@@ -260,8 +292,7 @@ class Run {
     }
     const { reserve, noteReserved } = this.nextReservation();
     const finishing = (state: SessionState) => [...this.checkpoint(state), ...reserve(state, state.budget)];
-    const outcome = await this.ledger().run(message, finishing, first);
-    noteReserved();
+    const outcome = await this.ledger().run(message, finishing, first).finally(noteReserved);
     if (!outcome.done && this.drain.aborted) return this.result("paused", "drained");
     if (!outcome.done) return this.result("waiting", "calls", "", outcome.blocked);
     if (stopLoops && repeated.count >= loop.warnAt) await this.warnModel(message, repeated);
@@ -299,6 +330,8 @@ class Run {
     failpoint("model.answered");
     const { message, first } = await this.appendAnswer(response, reservation);
     mustCountLimits(this.session.id, this.session.state.budget, this.reported);
+    // Another owner may have the session by now: the state is no longer this run's to act on.
+    if (this.session.own.lease.isReleased) return this.finished(message);
     return first?.issued ? this.runCalls(message, undefined, first) : null;
   }
 
@@ -375,7 +408,8 @@ class Run {
     const reserve = (state: SessionState, budget: Budget): Draft[] => {
       const spendsMore = [...this.session.riders.keys()].some((callId) => state.openCalls.has(callId));
       const follows = this.pauseReason() === null && !this.stop.aborted;
-      if (spendsMore || !follows || Object.keys(budget.limit).length === 0) return [];
+      if (this.reserved !== null || spendsMore || !follows || Object.keys(budget.limit).length === 0)
+        return [];
       return draftReservation(id, state, budget, this.options.budget?.perCall);
     };
     const noteReserved = (): void => {
@@ -470,9 +504,12 @@ class Run {
   }
 
   /** True if nothing is left to answer after these events. */
-  private isOver({ prompts, openCalls }: SessionState, events: readonly Draft[]): boolean {
+  private isOver({ prompts, openCalls, messages }: SessionState, events: readonly Draft[]): boolean {
+    const { prompt } = this.options;
     const isMoved = events.some(({ type }) => type === "transcript.replaced");
-    return prompts.length === 0 && openCalls.size === 0 && !isMoved;
+    const isAnswered =
+      typeof prompt !== "object" || this.answer || messages.some(({ id }) => id === prompt.id);
+    return prompts.length === 0 && openCalls.size === 0 && !isMoved && Boolean(isAnswered);
   }
 
   private draftAnswer(
@@ -547,54 +584,4 @@ class Run {
     const { budget, version } = session.state;
     return { status, reason, text, waiting, spent: budget.spent, replayed: [...this.replayed], version };
   }
-}
-
-function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): WaitingCall[] {
-  const own = open.map(({ callId: id, tool, status, needsPerson, why }) => {
-    const person = status === "waiting" || needsPerson;
-    return { callId: id, tool, person, why: why ?? "its outcome is not known yet" };
-  });
-  const elsewhere = blocked.map(({ callId, tool, by: { person, ...blockedBy } }) => {
-    const { session, callId: first } = blockedBy;
-    const why = `call ${first} of session ${session} does the same and has no outcome yet`;
-    return { callId, tool, person, why, blockedBy };
-  });
-  return [...own, ...elsewhere];
-}
-
-const WATCH_MS = 100;
-
-/** Reads others' events (cancel, answers, prompts) soon after they come, not only at the next conflict. */
-function watchForCancel(session: SessionCore, cancelled: AbortController): () => void {
-  const { own, journal } = session;
-  let timer: NodeJS.Timeout | null = null;
-  const look = (): void => {
-    timer = null;
-    own.log.refresh().then(
-      ({ status }) => {
-        const hint = "Call session.reopen() to continue it.";
-        const error = new HoldfastError("SESSION_ENDED", `session ${session.id} was cancelled`, { hint });
-        if (status === "cancelled") cancelled.abort(error);
-      },
-      (error: unknown) => {
-        // The store was closed while the run was being given up.
-        if (!isHoldfastError(error, "STORE_CLOSED")) journal.warn(error);
-      },
-    );
-  };
-  const unwatch = journal.watch(own.log.stream, () => {
-    timer ??= setTimeout(look, WATCH_MS).unref();
-  });
-  return () => {
-    unwatch();
-    if (timer) clearTimeout(timer);
-  };
-}
-
-function badUsage(id: string, units: readonly string[]): HoldfastError {
-  const named = units.join(", ");
-  return new HoldfastError("INPUT_INVALID", `session ${id}: the model's usage of ${named} is not an amount`, {
-    hint: "Return finite numbers as usage. The answer is kept and counts as `budget.perCall` or as nothing.",
-    data: { session: id, units },
-  });
 }

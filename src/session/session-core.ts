@@ -343,6 +343,35 @@ export class SessionCore {
   }
 }
 
+const WATCH_MS = 100;
+
+/** Reads others' events (cancel, answers, prompts) soon after they come, not only at the next conflict. */
+export function watchForCancel(session: SessionCore, cancelled: AbortController): () => void {
+  const { own, journal } = session;
+  let timer: NodeJS.Timeout | null = null;
+  const look = (): void => {
+    timer = null;
+    own.log.refresh().then(
+      ({ status }) => {
+        const hint = "Call session.reopen() to continue it.";
+        const error = new HoldfastError("SESSION_ENDED", `session ${session.id} was cancelled`, { hint });
+        if (status === "cancelled") cancelled.abort(error);
+      },
+      (error: unknown) => {
+        // The store was closed while the run was being given up.
+        if (!isHoldfastError(error, "STORE_CLOSED")) journal.warn(error);
+      },
+    );
+  };
+  const unwatch = journal.watch(own.log.stream, () => {
+    timer ??= setTimeout(look, WATCH_MS).unref();
+  });
+  return () => {
+    unwatch();
+    if (timer) clearTimeout(timer);
+  };
+}
+
 /** The parts that all ledgers of one incarnation share. */
 function ledgerStateOf({ store, namespace }: Journal, incarnation: string) {
   const attempts = attemptsOf(store, `${namespace}/${incarnation}`);
