@@ -284,6 +284,13 @@ export function Facts({ item }: { item: Asked }): JSX.Element {
       <Field name="effect">
         {call.effect}, attempt {call.attempt}
       </Field>
+      {call.answers === "approver" ? (
+        <Field name="approver">
+          An approver has to answer: the answer is signed with the ssh key of whoever started this page (
+          <code>holdfast sign --key</code>), and that key has to be an approver's (
+          <code>holdfast approver add</code>).
+        </Field>
+      ) : null}
       <Field name="session">{session}</Field>
       <Field name="key">
         <code>{call.key}</code>

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { AnswerDialog, type Asked, choicesFor, Facts, isOneKind, type Undecided } from "./answer.tsx";
 import { canAct, me, useAnswer } from "./api.ts";
+import { BudgetDialog, CONFIRM, type Decision, RAISE, REJECT, ReviewDialog } from "./decide.tsx";
 import { Age, Command, Empty, Mark, Pill, Problem, useKeys } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
 import { json, plural } from "./text.ts";
@@ -18,7 +19,13 @@ const LABELS: Readonly<Record<Undecided["kind"], readonly [label: string, tone: 
   claim: ["claim", "warn"],
   task: ["task", ""],
   edit: ["edit", "warn"],
+  review: ["from a pull", "warn"],
 };
+
+/** The decisions about a thing that is no call. */
+function decisionsFor({ budget, event }: Undecided): readonly Decision[] {
+  return event !== null ? [CONFIRM, REJECT] : budget !== null ? [RAISE] : [];
+}
 
 function isAsked(item: Undecided): item is Asked {
   return item.call !== null && item.session !== null;
@@ -29,6 +36,7 @@ export function Inbox(): JSX.Element {
   const [at, setAt] = useState(0);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [answering, setAnswering] = useState<{ items: readonly Asked[]; start: string | null } | null>(null);
+  const [deciding, setDeciding] = useState<{ item: Undecided; decision: Decision } | null>(null);
   const { kind = "" } = route.value.query;
   const all = data?.items ?? [];
   const items = kind === "" ? all : all.filter((item) => item.kind === kind);
@@ -51,7 +59,11 @@ export function Inbox(): JSX.Element {
     }
     setChosen(next);
   };
+  const decide = (decision: Decision | undefined): void => {
+    if (canAct.value && current && decision) setDeciding({ item: current, decision });
+  };
   const byKey = (key: string) => (): void => {
+    if (current) decide(decisionsFor(current).find((each) => each.key === key));
     const choice =
       current && isAsked(current) ? choicesFor(current).find((each) => each.key === key) : undefined;
     if (choice) answer(choice.outcome);
@@ -60,8 +72,8 @@ export function Inbox(): JSX.Element {
     j: () => setAt(Math.min(items.length - 1, at + 1)),
     k: () => setAt(Math.max(0, at - 1)),
     x: () => mark(current),
-    Enter: () => answer(null),
-    ...Object.fromEntries(["l", "r", "f", "a", "d"].map((key) => [key, byKey(key)])),
+    Enter: () => (current && !isAsked(current) ? decide(decisionsFor(current)[0]) : answer(null)),
+    ...Object.fromEntries(["l", "r", "f", "a", "d", "c", "b"].map((key) => [key, byKey(key)])),
   });
   useEffect(() => {
     document.querySelector(".inbox .current")?.scrollIntoView({ block: "nearest" });
@@ -120,9 +132,10 @@ export function Inbox(): JSX.Element {
               <li class="sub pad">{plural(data.leftOut, "more open call")}: answer these first</li>
             ) : null}
           </ul>
-          {current ? <Detail item={current} marked={marked} answer={answer} /> : null}
+          {current ? <Detail item={current} marked={marked} answer={answer} decide={decide} /> : null}
         </div>
       )}
+      {deciding ? <DecisionDialog {...deciding} onClose={() => setDeciding(null)} /> : null}
       {answering ? (
         <AnswerDialog
           {...answering}
@@ -134,6 +147,21 @@ export function Inbox(): JSX.Element {
       ) : null}
     </section>
   );
+}
+
+function DecisionDialog({
+  item: { goal, event, session, budget },
+  decision,
+  onClose,
+}: {
+  item: Undecided;
+  decision: Decision;
+  onClose: () => void;
+}): JSX.Element | null {
+  if (goal !== null && event !== null)
+    return <ReviewDialog goal={goal} uid={event} decision={decision} onClose={onClose} />;
+  if (session === null || budget === null) return null;
+  return <BudgetDialog session={session} limits={[budget]} onClose={onClose} />;
 }
 
 function placeOf({ goal, session }: Undecided): string {
@@ -183,12 +211,15 @@ function Detail({
   item,
   marked,
   answer,
+  decide,
 }: {
   item: Undecided;
   marked: readonly Asked[];
   answer: (start: string | null) => void;
+  decide: (decision: Decision) => void;
 }): JSX.Element {
   const count = marked.length;
+  const decisions = decisionsFor(item);
   return (
     <article class="detail" aria-label="Details">
       <header class="detail-head">
@@ -212,6 +243,22 @@ function Detail({
           <p class="sub">Answers are off: {me.value?.readOnly}</p>
         )
       ) : null}
+      {item.event === null ? null : (
+        <p>
+          Anyone who can push can write any name. Until a person confirms it, this act has no effect here.
+        </p>
+      )}
+      {decisions.length === 0 ? null : canAct.value ? (
+        <div class="acts">
+          {decisions.map((decision) => (
+            <button type="button" key={decision.key} title={decision.means} onClick={() => decide(decision)}>
+              {decision.label}… <kbd>{decision.key}</kbd>
+            </button>
+          ))}
+        </div>
+      ) : (
+        <p class="sub">Answers are off: {me.value?.readOnly}</p>
+      )}
       <p class="links">
         {item.session === null ? null : (
           <a href={link("session", item.session)}>open session {item.session}</a>

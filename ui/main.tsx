@@ -174,6 +174,8 @@ function Help({ onClose }: { onClose: () => void }): JSX.Element {
     ["x", "select a row"],
     ["l, r, f", "landed, retry, failed"],
     ["a, d", "approve, deny"],
+    ["c, r", "confirm, reject what a pull brought"],
+    ["b", "raise a budget"],
     ["/", "search"],
     ["t", "colours"],
     ["Esc", "close"],

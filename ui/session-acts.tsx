@@ -1,15 +1,16 @@
-/** What a person does with a session: fork, cancel, retry, switch its effects. */
+/** What a person does with a session: fork, cancel, retry, raise its budget, switch its effects. */
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { act, canAct, Failure } from "./api.ts";
+import { BudgetDialog, limitsOf } from "./decide.tsx";
 import { Command, Dialog, say } from "./parts.tsx";
 import { go, link, route } from "./router.ts";
 import { shellWord } from "./text.ts";
 
 type Shown = ResultOf<"session show">;
-export type Act = "fork" | "cancel" | "retry" | "effects";
+export type Act = "fork" | "cancel" | "retry" | "effects" | "budget";
 
 /** The buttons of a session. */
 export function Acts({ data, open }: { data: Shown; open: (act: Act) => void }): JSX.Element {
@@ -26,6 +27,11 @@ export function Acts({ data, open }: { data: Shown; open: (act: Act) => void }):
           <button type="button" disabled={!canAct.value} onClick={() => open("retry")}>
             Retry…
           </button>
+          {limitsOf(data.budget).length === 0 ? null : (
+            <button type="button" disabled={!canAct.value} onClick={() => open("budget")}>
+              Raise the budget…
+            </button>
+          )}
         </>
       ) : null}
       {data.forkedFrom === null ? null : (
@@ -44,15 +50,18 @@ const ACT_TITLES = {
   effects: "Change its effects",
 } as const;
 
-export function ActDialog({
-  what,
-  data,
-  onClose,
-}: {
-  what: Act;
-  data: Shown;
-  onClose: () => void;
-}): JSX.Element {
+interface ActProps {
+  readonly what: Act;
+  readonly data: Shown;
+  readonly onClose: () => void;
+}
+
+export function ActDialog({ what, data, onClose }: ActProps): JSX.Element {
+  if (what !== "budget") return <PlainActDialog what={what} data={data} onClose={onClose} />;
+  return <BudgetDialog session={data.session} limits={limitsOf(data.budget)} onClose={onClose} />;
+}
+
+function PlainActDialog({ what, data, onClose }: ActProps & { what: keyof typeof ACT_TITLES }): JSX.Element {
   const version = Number(route.value.query["version"] ?? data.version);
   const [name, setName] = useState(`${data.session}-fork-${version}`);
   const [why, setWhy] = useState("");

@@ -129,6 +129,7 @@ export const storeCommands: readonly Command[] = [
       ["--usd <amount>", "the new limit in dollars"],
       ["--tokens <amount>", "the new limit in tokens"],
       ["--turns <amount>", "the new limit in turns"],
+      ["--why <text>", "why it may spend more"],
     ],
     page: ({ session, limit }) => `${session}: limit ${JSON.stringify(limit)}\n`,
   }),
@@ -141,10 +142,14 @@ export const storeCommands: readonly Command[] = [
     answersFor: true,
     page: ({ session, status }) => `${session} is ${status}\n`,
   }),
-  command("inbox", "list everything undecided: calls, approvals, blockers, claims, budgets, crashes", {
-    options: [["--limit <n>", "at most n calls (default 200)"]],
-    page: history.inboxPage,
-  }),
+  command(
+    "inbox",
+    "list everything undecided: calls, approvals, blockers, claims, budgets, pulled acts, crashes",
+    {
+      options: [["--limit <n>", "at most n calls (default 200)"]],
+      page: history.inboxPage,
+    },
+  ),
   command("ledger", "find calls of all sessions by key, argument, tool or id", {
     args: [["[text]", "part of a key, of the arguments, of the tool or of an id"]],
     options: [

@@ -4,7 +4,14 @@ import { statSync } from "node:fs";
 import * as z from "zod";
 import { isProvablyDead } from "../journal/index.ts";
 import { shellWord, streamId, streamName } from "../model/names.ts";
-import { type Call, isNotStarted, type SessionState, sessionKind } from "../model/session/index.ts";
+import {
+  type Call,
+  exceededLimit,
+  isNotStarted,
+  type SessionState,
+  sessionKind,
+  spentAndReserved,
+} from "../model/session/index.ts";
 import { age } from "../model/time.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow, LeaseRow, StreamRow } from "../store.ts";
@@ -32,6 +39,7 @@ const INBOX_KINDS = [
   "edit",
   "crash",
   "session",
+  "review",
 ] as const;
 
 const undecided = z.strictObject({
@@ -44,6 +52,10 @@ const undecided = z.strictObject({
   goal: text.nullable(),
   /** The call, if it is one, with everything that an answer needs to know. */
   call: view.openCall.nullable(),
+  /** For a budget: the unit whose limit is reached. */
+  budget: z.strictObject({ unit: text, spent: z.number(), limit: z.number() }).nullable(),
+  /** For an act that a pull brought: the event that `review --accept` or `retract` names. */
+  event: text.nullable(),
   /** The process that has its session, or had it when it died. */
   heldBy: view.holder.nullable(),
   goneHolder: view.holder.nullable(),
@@ -58,13 +70,19 @@ const EMPTY = {
   session: null,
   goal: null,
   call: null,
+  budget: null,
+  event: null,
   heldBy: null,
   goneHolder: null,
   seq: null,
 };
 const ACTIVE_READ = 2_000;
 const BLOCKERS_READ = 500;
+const PULLED_READ = 200;
+const PAUSED_READ = 100;
 const GOALS_READ = 50;
+/** Characters of a uid that the command line prints and accepts. */
+const SHORT_UID = 12;
 
 async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: number): Promise<Undecided[]> {
   const { journal } = holdfast;
@@ -93,6 +111,7 @@ async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: nu
         kind: unbegun ? "approval" : "call",
         id: `call ${session} ${call.callId}`,
         what: unbegun ? `${tool} waits for approval` : `${tool}: ${call.why ?? "its outcome is unknown"}`,
+        ...EMPTY,
         since: call.issuedAt,
         ...{ session, goal, call, seq },
         heldBy: held && pickFields(view.holder, held),
@@ -111,7 +130,10 @@ async function sessionItems(context: Context, { journal }: Holdfast): Promise<Un
     journal,
     rows.map(({ stream }) => stream),
   );
-  const found = rows.flatMap((row) => [...sessionNeeds(row, dead.get(row.stream), context.now())]);
+  const found = [
+    ...rows.flatMap((row) => [...sessionNeeds(row, dead.get(row.stream), context.now())]),
+    ...(await budgetNeeds(journal, rows)),
+  ];
   const abandoned = (await abandonedNeeds(journal, context.now())).map(({ what, command }) => {
     const session = command.split(" ").at(-1) ?? null;
     return { ...EMPTY, kind: "session" as const, id: `abandoned ${session}`, what, session, command };
@@ -148,18 +170,50 @@ function* sessionNeeds(row: StreamRow, dead: LeaseRow | undefined, now: number):
       command: `holdfast session retry ${shellWord(session)}`,
     };
   }
-  for (const [unit, { spent, limit }] of budgetRows(facets.budget)) {
-    if (limit === null || spent < limit) continue;
-    const amount = (value: number): string => (unit === "usd" ? `$${value}` : `${value} ${unit}`);
-    const what = `${name} has used up its budget: ${amount(spent)} of ${amount(limit)}`;
-    yield {
-      ...base,
-      kind: "budget",
-      id: `budget ${session} ${unit}`,
-      what,
-      command: `holdfast session show ${shellWord(session)}`,
-    };
+}
+
+/** A used-up budget, and one that leaves no room for the next model call of a session that wants one. */
+async function budgetNeeds(journal: Holdfast["journal"], rows: readonly StreamRow[]): Promise<Undecided[]> {
+  const found: Undecided[] = [];
+  let toRead = PAUSED_READ;
+  for (const row of rows) {
+    const limited = budgetRows(row.facets.budget).flatMap(([unit, { spent, limit }]) =>
+      limit === null ? [] : [{ unit, spent, limit }],
+    );
+    const usedUp = limited.filter(({ spent, limit }) => spent >= limit);
+    found.push(...usedUp.map((each) => budgetItem(row, each, "has used up its budget")));
+    if (usedUp.length > 0 || !limited.some(({ spent, limit }) => spent > limit / 2) || toRead-- <= 0)
+      continue;
+    const paused = pausedBudget((await journal.load(sessionKind, streamId(row.stream))).state);
+    if (paused) found.push(budgetItem(row, paused, "is paused: its budget has no room for a model call"));
   }
+  return found;
+}
+
+/** The limit that the next model call would exceed, if it costs as much as the largest so far. */
+function pausedBudget({ messages, budget, largestCall }: SessionState): Undecided["budget"] {
+  const last = messages.at(-1);
+  if (!last || last.role === "assistant" || Object.keys(budget.reserved).length > 0) return null;
+  const over = exceededLimit(budget, { ...largestCall, turns: 1 });
+  return over && { unit: over.unit, spent: spentAndReserved(budget)[over.unit] ?? 0, limit: over.limit };
+}
+
+function budgetItem(
+  { stream, facets, updatedAt, head }: StreamRow,
+  budget: NonNullable<Undecided["budget"]>,
+  words: string,
+): Undecided {
+  const { unit, spent, limit } = budget;
+  const session = streamId(stream);
+  const amount = (value: number): string => (unit === "usd" ? `$${value}` : `${value} ${unit}`);
+  return {
+    ...EMPTY,
+    ...{ session, goal: facets.goal, since: iso(updatedAt), seq: head.seq, budget },
+    kind: "budget",
+    id: `budget ${session} ${unit}`,
+    what: `${facets.title ?? session} ${words}: ${amount(spent)} of ${amount(limit)}`,
+    command: `holdfast session budget ${shellWord(session)} --${unit} … --why …`,
+  };
 }
 
 function budgetRows(facet: string | null): [unit: string, { spent: number; limit: number | null }][] {
@@ -198,7 +252,29 @@ async function goalItems(context: Context, { journal }: Holdfast): Promise<Undec
       ),
     ];
   });
-  return [...(await blockerItems(journal, flag)), ...tasks, ...edits];
+  return [...(await blockerItems(journal, flag)), ...(await pulledItems(journal, flag)), ...tasks, ...edits];
+}
+
+/** Acts of people that a pull brought. They have no effect until a person confirms them. */
+async function pulledItems(
+  journal: Holdfast["journal"],
+  flag: (goal: string) => string,
+): Promise<Undecided[]> {
+  const asked = { of: "items", kind: "held", open: true, limit: PULLED_READ } as const;
+  const { rows } = await journal.list<"items">(asked);
+  return rows.map(({ stream, id, name, at }) => {
+    const goal = streamId(stream);
+    return {
+      ...EMPTY,
+      kind: "review",
+      id: `review ${goal} ${id}`,
+      what: name ?? id,
+      goal,
+      event: id,
+      since: isoOrNull(at),
+      command: `holdfast review --accept ${id.slice(0, SHORT_UID)}${flag(goal)}`,
+    };
+  });
 }
 
 async function blockerItems(
@@ -451,25 +527,29 @@ async function readFleet(context: Context, hours: number) {
 }
 
 export const inboxOperations = [
-  query("inbox", "List everything undecided: calls, approvals, blockers, claims, budgets, crashes", {
-    input: z.strictObject({ limit: z.int().positive().optional() }),
-    result: z.strictObject({
-      items: z.array(undecided),
-      /** Open calls that this answer leaves out. */
-      leftOut: z.int(),
-    }),
-    async run(context, { limit = 200 }) {
-      const holdfast = await context.current();
-      const rows = await openCallRows(holdfast.journal);
-      const calls = await callItems(holdfast, rows, limit);
-      const items = [
-        ...calls,
-        ...(await sessionItems(context, holdfast)),
-        ...(await goalItems(context, holdfast)),
-      ];
-      return { items, leftOut: Math.max(0, rows.length - limit) };
+  query(
+    "inbox",
+    "List everything undecided: calls, approvals, blockers, claims, budgets, pulled acts, crashes",
+    {
+      input: z.strictObject({ limit: z.int().positive().optional() }),
+      result: z.strictObject({
+        items: z.array(undecided),
+        /** Open calls that this answer leaves out. */
+        leftOut: z.int(),
+      }),
+      async run(context, { limit = 200 }) {
+        const holdfast = await context.current();
+        const rows = await openCallRows(holdfast.journal);
+        const calls = await callItems(holdfast, rows, limit);
+        const items = [
+          ...calls,
+          ...(await sessionItems(context, holdfast)),
+          ...(await goalItems(context, holdfast)),
+        ];
+        return { items, leftOut: Math.max(0, rows.length - limit) };
+      },
     },
-  }),
+  ),
   query("ledger", "Find calls of all sessions by key, argument, tool or id, oldest first", {
     input: z.strictObject({
       /** Part of a key, of the arguments, of the tool, or of an id. */

@@ -360,11 +360,12 @@ export const sessionOperations = [
       usd: z.number().positive().optional(),
       tokens: z.number().positive().optional(),
       turns: z.number().positive().optional(),
+      why: text.min(1).optional(),
     }),
     result: z.strictObject({ session: text, spent: amounts, limit: amounts }),
-    async run(context, { session: typed, ...limits }) {
+    async run(context, { session: typed, why, ...limits }) {
       const { holdfast, id } = await findSession(context, typed);
-      const said = { by: context.by.name, ...context.via };
+      const said = { by: context.by.name, ...definedFields({ why }), ...context.via };
       await holdfast.sessions.raiseBudget(id, definedFields(limits), said);
       const { budget } = await holdfast.sessions.get(id);
       return { session: id, spent: { ...budget.spent }, limit: { ...budget.limit } };

@@ -91,6 +91,8 @@ export const call = z.strictObject({
   /** Whether it is open and no process runs its session: a person may resolve it. */
   unattended: z.boolean(),
   cancelled: z.boolean(),
+  /** Answers come from any person, only from an approver with a key, or from agents as well. */
+  answers: z.enum(["person", "approver", "agent"]),
   /** It waits for approval and has not run: `approve` lets it run, `deny` refuses it. */
   unbegun: z.boolean(),
 });
@@ -161,6 +163,7 @@ export function undecodedCall(row: ItemRow, isHeld: boolean): z.input<typeof cal
     running: status === "issued" && isHeld,
     unattended: status !== "waiting" && !isHeld,
     cancelled: false,
+    answers: "person",
     unbegun: false,
   };
 }
@@ -267,7 +270,10 @@ const FORMATTERS: Formatters = {
   ],
   "system.set": ({ text: system }) => ["system", system ?? "none"],
   "plan.set": ({ plan }) => ["plan", plan === null ? "cleared" : `${plan.steps.length} steps`],
-  "budget.limited": ({ limits, by }) => ["limit", `${amountsText(limits)}${by ? ` by ${by}` : ""}`],
+  "budget.limited": ({ limits, by, why }) => [
+    "limit",
+    [`${amountsText(limits)}${by ? ` by ${by}` : ""}`, why].filter(Boolean).join(": "),
+  ],
   "budget.reserved": ({ amounts }) => ["reserved", amountsText(amounts)],
   "budget.settled": ({ spent, lost }) => [
     "spent",

@@ -345,7 +345,7 @@ export class Sessions {
       const isRaised = (unit: (typeof BUDGET_UNITS)[number]) =>
         (limits[unit] ?? 0) > (budget.limit[unit] ?? Number.POSITIVE_INFINITY);
       const raised = BUDGET_UNITS.filter(isRaised).map((unit) => [unit, limits[unit]]);
-      const data = { limits: Object.fromEntries(raised), by: spoken.by };
+      const data = { limits: Object.fromEntries(raised), ...spoken };
       return raised.length === 0 ? [] : [{ type: "budget.limited", data }];
     });
   }

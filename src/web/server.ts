@@ -28,7 +28,7 @@ const NOT_ON_A_PAGE = ["export"];
 /** Changes that the page offers. The rest stays with the command line, where a person types them. */
 const ACTS = [
   ...["resolve", "approve", "deny", "session cancel", "session retry", "session fork", "session effects"],
-  ...["block resolve", "block bypass", "task release", "task verify"],
+  ...["session budget", "block resolve", "block bypass", "task release", "task verify", "review", "retract"],
 ];
 
 export interface UiOptions {

@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import axe from "axe-core";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { open } from "../../src/open.ts";
 import { programFile } from "../program.ts";
-import { findBrowser, type ServedPage, startPage } from "./page.ts";
+import { findBrowser, launchBrowser, type ServedPage, startPage } from "./page.ts";
 import { fillStore, kill, startAgent } from "./sample-store.ts";
 
 const executablePath = findBrowser();
@@ -37,10 +37,7 @@ describe.skipIf(executablePath === null)("in a browser", () => {
   let served: ServedPage;
 
   beforeAll(async () => {
-    browser = await chromium.launch({
-      executablePath: executablePath ?? "",
-      args: ["--no-sandbox", "--disable-dev-shm-usage"],
-    });
+    browser = await launchBrowser();
     store = await fillStore(folder, agent);
     served = await startPage(store);
   });

@@ -3,18 +3,17 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/open.ts";
 import { OPERATIONS, perform } from "../../src/operations/index.ts";
 import { programFile } from "../program.ts";
-import { findBrowser, type ServedPage, startPage } from "./page.ts";
+import { findBrowser, launchBrowser, openTab, type ServedPage, startPage } from "./page.ts";
 import { kill, startAgent } from "./sample-store.ts";
 
 const MAX_ASSETS = 90_000;
 const LARGE = 50_000_000;
 
-const executablePath = findBrowser();
 const agent = programFile("test/web/programs/shop-agent.ts");
 const folder = mkdtempSync(join(tmpdir(), "holdfast-limits-"));
 const store = join(folder, "store.db");
@@ -115,21 +114,12 @@ test("a page that was away learns what it missed, and after a restart that all m
   await holdfast.close();
 });
 
-describe.skipIf(executablePath === null)("in a browser", () => {
+describe.skipIf(findBrowser() === null)("in a browser", () => {
   let browser: Browser;
   beforeAll(async () => {
-    const args = ["--no-sandbox", "--disable-dev-shm-usage"];
-    browser = await chromium.launch({ executablePath: executablePath ?? "", args });
+    browser = await launchBrowser();
   });
   afterAll(() => browser?.close());
-
-  async function openTab(path: string): Promise<Page> {
-    const tab = await (await browser.newContext()).newPage();
-    await tab.goto(served.url);
-    await tab.waitForSelector(".side nav");
-    await tab.evaluate(`location.hash = ${JSON.stringify(path)}`);
-    return tab;
-  }
 
   test("calls of one kind are answered together, each shown before anything is recorded", async () => {
     const ids = ["bulk-1", "bulk-2"];
@@ -137,7 +127,7 @@ describe.skipIf(executablePath === null)("in a browser", () => {
       startAgent(agent, store, id, { calls: [["refund", { eur: 5, order: 70 + index }]], until: "done" }),
     );
     await Promise.all(runs.map(({ printed }) => printed("waiting")));
-    const tab = await openTab("#/inbox?kind=approval");
+    const tab = await openTab(browser, served, "#/inbox?kind=approval");
     for (const order of [70, 71])
       await tab
         .locator(".row", { hasText: `"order":${order}` })
@@ -157,7 +147,7 @@ describe.skipIf(executablePath === null)("in a browser", () => {
   test("a call is approved with other arguments, for a limited time", async () => {
     const run = startAgent(agent, store, "less", { calls: [["refund", { eur: 50 }]], until: "done" });
     await run.printed("waiting");
-    const tab = await openTab("#/inbox?kind=approval");
+    const tab = await openTab(browser, served, "#/inbox?kind=approval");
     await tab.getByRole("button", { name: /refund.*"eur":50/s }).click();
     await tab.getByRole("button", { name: /Approve/ }).click();
     await tab.getByLabel(/Other arguments/).fill('{"eur":20}');
@@ -177,7 +167,7 @@ describe.skipIf(executablePath === null)("in a browser", () => {
     const ended = await holdfast.session("many-3");
     await ended.complete();
     await ended.close();
-    const tab = await openTab("#/sessions?text=many-");
+    const tab = await openTab(browser, served, "#/sessions?text=many-");
     for (const id of ["many-1", "many-2", "many-3"]) await tab.getByLabel(`Select session ${id}`).click();
     await tab.getByRole("button", { name: "Cancel…" }).click();
     await tab.getByText("2 sessions of 3 would change").waitFor();
@@ -204,7 +194,7 @@ describe.skipIf(executablePath === null)("in a browser", () => {
     });
     await run.printed("done");
     const sizes: number[] = [];
-    const tab = await openTab("#/session/large");
+    const tab = await openTab(browser, served, "#/session/large");
     tab.on("response", (answer) => {
       void answer.body().then(
         ({ length }) => sizes.push(length),

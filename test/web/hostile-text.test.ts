@@ -3,11 +3,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Browser, chromium } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { tool } from "../../src/ledger/index.ts";
 import { open } from "../../src/open.ts";
-import { findBrowser, type ServedPage, startPage } from "./page.ts";
+import { findBrowser, launchBrowser, type ServedPage, startPage } from "./page.ts";
 
 const executablePath = findBrowser();
 
@@ -120,10 +120,7 @@ describe.skipIf(executablePath === null)("hostile texts", () => {
     const store = join(folder, "store.db");
     await fill(store);
     served = await startPage(store);
-    browser = await chromium.launch({
-      executablePath: executablePath ?? "",
-      args: ["--no-sandbox", "--disable-dev-shm-usage"],
-    });
+    browser = await launchBrowser();
   });
 
   afterAll(async () => {

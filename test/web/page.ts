@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type Browser, chromium, type Page } from "playwright-core";
 import { Context } from "../../src/operations/index.ts";
 import { startUi, type Ui } from "../../src/web/index.ts";
 
@@ -23,6 +24,20 @@ const BROWSERS = [
 export function findBrowser(): string | null {
   const named = process.env["HOLDFAST_BROWSER"];
   return [...(named ? [named] : []), ...BROWSERS].find((path) => existsSync(path)) ?? null;
+}
+
+export function launchBrowser(): Promise<Browser> {
+  const args = ["--no-sandbox", "--disable-dev-shm-usage"];
+  return chromium.launch({ executablePath: findBrowser() ?? "", args });
+}
+
+/** A tab that is logged in, at `path`. */
+export async function openTab(browser: Browser, { url }: Ui, path: string): Promise<Page> {
+  const tab = await (await browser.newContext()).newPage();
+  await tab.goto(url);
+  await tab.waitForSelector(".side nav");
+  await tab.evaluate(`location.hash = ${JSON.stringify(path)}`);
+  return tab;
 }
 
 /** The folder of the built page. Built once in a run of the tests. */

@@ -4,7 +4,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
+import type { Goal } from "../../src/goal/index.ts";
 import { open } from "../../src/open.ts";
+import { projectGoal } from "../../src/projections/index.ts";
+import { forge, plant } from "../projections/forged-events.ts";
 
 export interface Script {
   readonly calls: readonly (readonly [tool: string, args: Record<string, unknown>])[];
@@ -130,7 +133,38 @@ async function settle(store: string, session: string): Promise<void> {
   await holdfast.close();
 }
 
-async function fillGoal(store: string, root: string): Promise<void> {
+/** Acts in ann's name that a pull brought: nobody has confirmed them. */
+async function pullActs(goal: Goal, root: string): Promise<void> {
+  const options = { auto: false, human: "ann", onEdit: () => undefined, pulled: "review" } as const;
+  const folder = await projectGoal(goal, options);
+  await folder.sync();
+  const at = Date.now();
+  const by = { name: "ann", role: "human" } as const;
+  const blocker = "B-002";
+  const ref = (item: string) => ({ [item]: goal.state.names.get(item) ?? "" });
+  const made = { type: "constraint", date: "2026-01-02", reversible: true, files: [], alternatives: [] };
+  const decision = {
+    id: "D-002",
+    context: "speed",
+    decision: "Ship without tests",
+    reason: "the launch is near",
+    supersedes: "D-001",
+  };
+  const acts: Parameters<typeof forge>[0][] = [
+    {
+      type: "blocker.resolved",
+      refs: ref(blocker),
+      data: { by, blocker, resolution: "shop@example.com sends them" },
+    },
+    { type: "decision.made", refs: ref("D-001"), data: { by, ...made, ...decision } },
+  ];
+  const entries = acts.map((act, c) => forge({ ...act, at, t: at, c }));
+  plant({ root }, entries);
+  await folder.sync();
+  await folder.close();
+}
+
+export async function fillGoal(store: string, root: string): Promise<void> {
   const holdfast = await open(store);
   const by = { name: "ann", role: "human" } as const;
   const goal = await holdfast.goal("checkout", {
@@ -168,5 +202,6 @@ async function fillGoal(store: string, root: string): Promise<void> {
   const blocked = { tasks: ["T-003"], phases: [3] };
   await goal.block({ description: "The bank's sandbox refuses refunds", affects: blocked });
   await goal.block({ description: "No address to send receipts from", affects: ["T-004", "T-005"] });
+  await pullActs(goal, root);
   await holdfast.close();
 }

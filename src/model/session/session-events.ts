@@ -243,7 +243,14 @@ export const sessionEvents = {
   ),
   "budget.limited": on(
     1,
-    lazySchema(() => z.strictObject({ limits: limits(), by: text.optional() })),
+    lazySchema(() =>
+      z.strictObject({
+        limits: limits(),
+        by: text.optional(),
+        via: text.optional(),
+        why: text.optional(),
+      }),
+    ),
     (state, data) => {
       state.budget = changeBudget(state.budget, { act: "limit", limits: data.limits as never });
     },

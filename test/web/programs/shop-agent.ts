@@ -49,6 +49,7 @@ const tools = [
   tool({ ...named, name: "charge", effect: "mutate" }),
   tool({ ...named, name: "send_mail", effect: "mutate" }),
   tool({ ...named, name: "refund", effect: "mutate", needsApproval: true }),
+  tool({ ...named, name: "wire", effect: "mutate", needsApproval: true, requireApprover: true }),
 ];
 
 const usage = (turn: number) => ({

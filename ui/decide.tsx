@@ -1,0 +1,222 @@
+/** Dialogs for what is undecided and is no call: an act that a pull brought, a budget that is used up. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { ResultOf } from "../src/operations/index.ts";
+import { act, Failure } from "./api.ts";
+import { Command, Dialog, Field, say, Value } from "./parts.tsx";
+import { moment, plural, shellWord, usd } from "./text.ts";
+
+type Unit = "usd" | "tokens" | "turns";
+type PulledAct = ResultOf<"review">["waiting"][number];
+
+/** The error as one sentence, with what to do about it. */
+function problemOf(error: unknown): string {
+  return error instanceof Failure ? `${error.message}. ${error.hint}` : String(error);
+}
+
+export interface Decision {
+  readonly label: string;
+  readonly key: string;
+  readonly means: string;
+}
+
+export const CONFIRM: Decision = {
+  label: "Confirm",
+  key: "c",
+  means: "It is theirs. From now on it counts in this clone.",
+};
+export const REJECT: Decision = {
+  label: "Reject",
+  key: "r",
+  means: "It is not theirs. It is taken back in every clone.",
+};
+export const RAISE: Decision = {
+  label: "Raise the limit",
+  key: "b",
+  means: "The session may continue up to the new limit.",
+};
+
+/** The start of a uid, as the command line prints it. */
+const shortUid = (uid: string): string => uid.slice(0, 12);
+
+/** An act in the name of a person that a pull brought. Anyone who can push can write any name. */
+export function ReviewDialog(props: {
+  readonly goal: string;
+  readonly uid: string;
+  readonly decision: Decision;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const { goal, uid, onClose } = props;
+  const [decision, setDecision] = useState(props.decision);
+  const [why, setWhy] = useState("");
+  const [shown, setShown] = useState<PulledAct | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const isConfirm = decision === CONFIRM;
+  useEffect(() => {
+    act("review", { goal }).then(
+      ({ waiting }) => {
+        const found = waiting.find((each) => each.uid === uid);
+        if (found) setShown(found);
+        else setProblem("It was confirmed or rejected meanwhile.");
+      },
+      (error: unknown) => setProblem(problemOf(error)),
+    );
+  }, [goal, uid]);
+  const run = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    try {
+      if (isConfirm) await act("review", { goal, accept: [uid] });
+      else await act("retract", { goal, event: uid, why });
+      say(isConfirm ? "confirmed: it counts here now" : "rejected: it is taken back");
+      onClose();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  const line = isConfirm
+    ? `holdfast review --accept ${shortUid(uid)} --goal ${shellWord(goal)}`
+    : `holdfast retract ${shortUid(uid)} --why ${shellWord(why || "…")} --goal ${shellWord(goal)}`;
+  return (
+    <Dialog title="Did they do this?" onClose={onClose} wide>
+      <form onSubmit={(event) => void run(event)}>
+        {shown === null ? null : (
+          <dl class="facts">
+            <Field name="act">
+              <Value value={shown.what} />
+            </Field>
+            <Field name="by">{`${shown.by} (${shown.role}), as the file says`}</Field>
+            <Field name="when">{moment(shown.at)}</Field>
+            <Field name="origin">{shown.origin ?? "this clone"}</Field>
+            <Field name="event">
+              <code>{uid}</code>
+            </Field>
+          </dl>
+        )}
+        <fieldset class="choices">
+          <legend>Ask the person who is named, then choose</legend>
+          {[CONFIRM, REJECT].map((each) => (
+            <label key={each.label} class={each === decision ? "choice chosen" : "choice"}>
+              <input
+                type="radio"
+                name="decision"
+                checked={each === decision}
+                autofocus={each === CONFIRM && props.decision === CONFIRM}
+                onChange={() => setDecision(each)}
+              />
+              <span>
+                <strong>{each.label}</strong> {each.means}
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        {isConfirm ? null : (
+          <label class="block">
+            Reason
+            <input
+              value={why}
+              required
+              autofocus={props.decision === REJECT}
+              onInput={(event) => setWhy(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        <Refused problem={problem} />
+        <Command line={line} />
+        <footer class="acts">
+          <button type="submit" class="main" disabled={shown === null}>
+            {isConfirm ? "Confirm this act" : "Reject this act"}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+export interface Limit {
+  readonly unit: string;
+  readonly spent: number;
+  readonly limit: number;
+}
+
+/** The limits of a session, one row for each unit that has one. */
+export function limitsOf({ spent, limit }: ResultOf<"session show">["budget"]): Limit[] {
+  return Object.entries(limit).flatMap(([unit, most]) =>
+    most === undefined ? [] : [{ unit, spent: spent[unit as Unit] ?? 0, limit: most }],
+  );
+}
+
+const amount = (unit: string, value: number): string =>
+  unit === "usd" ? usd(value) : plural(value, unit.replace(/s$/, ""));
+
+export function BudgetDialog({
+  session,
+  limits,
+  onClose,
+}: {
+  readonly session: string;
+  readonly limits: readonly Limit[];
+  readonly onClose: () => void;
+}): JSX.Element {
+  const [typed, setTyped] = useState<Readonly<Record<string, string>>>({});
+  const [why, setWhy] = useState("");
+  const [problem, setProblem] = useState<string | null>(null);
+  const given = Object.entries(typed).filter(([, text]) => text.trim() !== "");
+  const run = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const raised = limits.filter(({ unit, limit }) => Number(typed[unit] ?? "") > limit);
+    if (raised.length === 0 || raised.length < given.length) {
+      setProblem("A limit is only raised: give an amount above the present one.");
+      return;
+    }
+    const amounts = Object.fromEntries(given.map(([unit, text]) => [unit, Number(text)]));
+    try {
+      await act("session budget", { session, ...amounts, why });
+      say(`the budget of ${session} is raised`);
+      onClose();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  const flags = given.map(([unit, text]) => ` --${unit} ${shellWord(text.trim())}`).join("");
+  const shown = flags === "" ? ` --${limits[0]?.unit ?? "usd"} …` : flags;
+  return (
+    <Dialog title="Raise the budget" onClose={onClose}>
+      <form onSubmit={(event) => void run(event)}>
+        {limits.map(({ unit, spent, limit }, index) => (
+          <label key={unit} class="block">
+            {`New limit in ${unit === "usd" ? "dollars" : unit}: ${amount(unit, spent)} of ${amount(unit, limit)} is spent`}
+            <input
+              inputMode="decimal"
+              value={typed[unit] ?? ""}
+              placeholder={String(limit * 2)}
+              autofocus={index === 0}
+              onInput={(event) => setTyped({ ...typed, [unit]: event.currentTarget.value })}
+            />
+          </label>
+        ))}
+        <label class="block">
+          Reason
+          <input value={why} required onInput={(event) => setWhy(event.currentTarget.value)} />
+        </label>
+        <Refused problem={problem} />
+        <Command
+          line={`holdfast session budget ${shellWord(session)}${shown} --why ${shellWord(why || "…")}`}
+        />
+        <footer class="acts">
+          <button type="submit" class="main">
+            Raise the limit
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function Refused({ problem }: { readonly problem: string | null }): JSX.Element | null {
+  return problem === null ? null : (
+    <p class="problem" role="alert">
+      {problem}
+    </p>
+  );
+}
