@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: every promise about speed as a ratio to the bare driver, measured in the same run on the
- * same disk. `-- --json` prints one object and nothing else; names of measures (`-- loadVsRaw`) run only
- * those. Exits with 1 if a bar is missed.
+ * same disk. `-- --json` prints one object and nothing else. Names of measures or their beginnings run only
+ * those: `-- loadVsRaw`, `-- --only ui`. Exits with 1 if a bar is missed.
  */
 
 import { appendFlatness } from "./append-flatness.ts";
@@ -18,6 +18,7 @@ import { lineOf } from "./report.ts";
 import { Scratch } from "./scratch.ts";
 import { statusVsNode } from "./status-vs-node.ts";
 import { turnsPerSecond } from "./turns-per-second.ts";
+import { uiFirstPaint, uiScrolling } from "./ui-page.ts";
 
 const MEASURES: readonly Measure[] = [
   appendVsRaw,
@@ -31,14 +32,17 @@ const MEASURES: readonly Measure[] = [
   statusVsNode,
   hookVsNode,
   turnsPerSecond,
+  uiFirstPaint,
+  uiScrolling,
 ];
 
 async function main(args: readonly string[]): Promise<void> {
   const asJson = args.includes("--json");
   const wanted = args.filter((arg) => !arg.startsWith("--"));
-  const unknown = wanted.filter((name) => !MEASURES.some((measure) => measure.name === name));
+  const unknown = wanted.filter((word) => !MEASURES.some(({ name }) => name.startsWith(word)));
   if (unknown.length > 0) throw new Error(`no such measure: ${unknown.join(", ")}`);
-  const measures = MEASURES.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+  const isWanted = (name: string): boolean => wanted.some((word) => name.startsWith(word));
+  const measures = MEASURES.filter(({ name }) => wanted.length === 0 || isWanted(name));
   const results: Record<string, Result> = {};
   const scratch = new Scratch();
   try {

@@ -48,6 +48,11 @@ export class Scratch {
     return replay;
   }
 
+  /** For what a measure opens itself. The last opened is closed first. */
+  closeAtEnd(opened: { close(): unknown }): void {
+    this.opened.push(opened);
+  }
+
   /**
    * Until SQLite has copied its log into the file once, the log grows with every commit, and syncing a
    * growing file costs more. Measures with few commits start after that, on both sides.
@@ -73,7 +78,7 @@ export class Scratch {
   }
 
   async remove(): Promise<void> {
-    for (const each of this.opened) await each.close();
+    for (const each of this.opened.reverse()) await each.close();
     rmSync(this.path, { recursive: true, force: true });
   }
 }

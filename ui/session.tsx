@@ -266,8 +266,8 @@ function Log({ session }: { session: string }): JSX.Element {
         <Empty title="No such events">This session has no events of that kind.</Empty>
       ) : null}
       <ol class="table events" aria-label="Events, the newest first">
-        {pages.map((page, index) => (
-          <LogPage key={pages.length - index} page={page} open={setOpened} />
+        {pages.map((page) => (
+          <LogPage key={page[0]?.seq ?? 0} page={page} open={setOpened} />
         ))}
       </ol>
       {next === null ? null : <More isBusy={isBusy} load={() => void load(next)} label="older events" />}
