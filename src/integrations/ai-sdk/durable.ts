@@ -109,6 +109,7 @@ async function findOrAppendPrompt(
     const same = unanswered(session).findLast(({ blocks }) => JSON.stringify(blocks) === content);
     if (same) return same;
   }
+  await turns.queueOutcomes();
   await turns.finish();
   return appendPrompt(session, { ...message, ...(id !== undefined && { id }) });
 }
@@ -134,7 +135,9 @@ function unanswered({ messages }: Session): Message[] {
 }
 
 async function lastPrompt(session: Session, turns: RecordedTurns): Promise<Message> {
-  if (session.prompts.length > 0 && unanswered(session).length === 0) {
+  const isIdle = unanswered(session).length === 0;
+  if (isIdle) await turns.queueOutcomes();
+  if (isIdle && session.prompts.length > 0) {
     for (const { id } of session.prompts.slice(-1)) checkRunName(session, id);
     await turns.finish();
     const queued = await appendQueued(session);

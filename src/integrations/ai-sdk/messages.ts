@@ -7,13 +7,14 @@
  */
 
 import { canonicalText, type Json } from "../../model/json.ts";
-import type {
-  Block,
-  FileBlock,
-  JsonObject,
-  Message,
-  ToolCallBlock,
-  ToolResultBlock,
+import {
+  type Block,
+  type FileBlock,
+  isProvisional,
+  type JsonObject,
+  type Message,
+  type ToolCallBlock,
+  type ToolResultBlock,
 } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { Artifacts } from "../artifacts.ts";
@@ -93,7 +94,7 @@ async function toModelMessage(
 
 async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Part | null> {
   if (block.isError || block.meta?.["ai"] !== undefined || block.meta?.["repeats"] !== undefined) return null;
-  if (block.meta?.["changed"] !== undefined) return null;
+  if (block.meta?.["changed"] !== undefined || isProvisional(block)) return null;
   const found = await known(block);
   if (!found) return null;
   const { value } = found;

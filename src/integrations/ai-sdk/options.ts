@@ -1,7 +1,7 @@
 import type { ToolSpec, Verdict, VerifyContext } from "../../ledger/index.ts";
 import type { Artifacts } from "../artifacts.ts";
 import type { PriceTable } from "../prices.ts";
-import type { OnDiverge } from "../recorded-turns/index.ts";
+import type { OnDiverge, WhileWaiting } from "../recorded-turns/index.ts";
 import type {
   InferToolInput,
   InferToolOutput,
@@ -64,6 +64,12 @@ export interface ToolDeclaration<Args = never, Result = unknown>
   > {
   readonly effect?: ToolSpec<Args, Result>["effect"];
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
+  /**
+   * What the conversation does while a call of this tool waits for a person. `stop` (the default) asks the
+   * model nothing until then. `continue` gives it a provisional result; the outcome follows as a prompt.
+   * @example d.tools({ refund }, { refund: { whileWaiting: "continue" } })
+   */
+  readonly whileWaiting?: WhileWaiting;
 }
 
 /** Declarations by tool name. */

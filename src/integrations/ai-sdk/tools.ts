@@ -123,14 +123,17 @@ interface ToolRun extends KnownTool {
 async function runTool(run: ToolRun, context: DurableContext): Promise<unknown> {
   const { turns, callErrors } = context;
   const callId = run.options.toolCallId;
+  const given = turns.provisionalFor(callId);
+  if (given !== null && stateOf(turns).calls.get(callId)?.isAside) return given;
   const outcome = await callErrors.watch(callId, run.declaration.effect === "read", async () => {
     const { args, input } = recordedInput(turns, callId, run.input);
     const found = await recordedCall({ ...run, input }, args, context);
-    if (found.status === "waiting") throw outcomePending(turns.session, callId, run.name, found.why);
+    if (found.status === "waiting" && turns.provisionalFor(callId) === null)
+      throw outcomePending(turns.session, callId, run.name, found.why);
     return found;
   });
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
-  return outcome.value;
+  return outcome.status === "waiting" ? turns.provisionalFor(callId) : outcome.value;
 }
 
 async function resumeCall(
@@ -154,6 +157,7 @@ async function resumeCall(
 
 async function recordedCall(run: ToolRun, args: Json, context: DurableContext): Promise<RecordedOutcome> {
   const { options, input, tool } = run;
+  const { whileWaiting, ...declaration } = run.declaration;
   const { turns, artifacts } = context;
   const callId = options.toolCallId;
   const known = stateOf(turns).calls.get(callId);
@@ -164,7 +168,7 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
     tool: ledgerTool({
       name: run.name,
       description: typeof tool.description === "string" ? tool.description : run.name,
-      declaration: run.declaration as Partial<Tool>,
+      declaration: declaration as Partial<Tool>,
       args,
       input,
       schema: schemaOf(tool.inputSchema),
@@ -176,6 +180,7 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
     args,
     signal: options.abortSignal,
     needsApproval: isNeeded,
+    whileWaiting,
     render: async (value) => {
       if (!tool.toModelOutput) return null;
       // After an error the transcript gets the result as it is: the effect is on record, so the tool has not
@@ -240,6 +245,8 @@ async function modelOutput(
   { turns }: DurableContext,
 ): Promise<Output> {
   const { output } = options;
+  const provisional = turns.provisionalFor(options.toolCallId);
+  if (provisional !== null) return { type: "text", value: provisional };
   const state = stateOf(turns);
   const call = state.calls.get(options.toolCallId);
   const repeats = call?.repeats;

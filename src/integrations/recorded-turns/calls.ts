@@ -18,6 +18,9 @@
  * A call that waits for a person is not an answer for the model. Frameworks turn an exception of a tool into
  * an answer, so `turns.ts` refuses the next question while a call is open.
  *
+ * A tool may allow the conversation to continue meanwhile (`whileWaiting`). Then the model gets a provisional
+ * result, and the outcome follows as a prompt: see `outcomes.ts`.
+ *
  * Approval. A call that needs it is issued and waits for a person in one commit, and does not start. A person
  * approves it, perhaps with other arguments, or denies it.
  *
@@ -38,7 +41,14 @@ import type {
   SessionState,
   ToolResultBlock,
 } from "../../model/session/index.ts";
-import { draftCheckpoint, draftResults, isOpen, toolCalls } from "../../model/session/index.ts";
+import {
+  draftCheckpoint,
+  draftResults,
+  isOpen,
+  isProvisional,
+  provisionalResult,
+  toolCalls,
+} from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
@@ -53,9 +63,16 @@ export interface RecordedCall {
   readonly signal?: AbortSignal | undefined;
   /** A person has to approve the call before it runs. A text is the reason that the person reads. */
   readonly needsApproval?: boolean | string;
+  readonly whileWaiting?: WhileWaiting | undefined;
   /** Renders a result for the model and the transcript. Null for the result as it is. */
   readonly render?: (value: Json) => Promise<RenderedResult | null> | RenderedResult | null;
 }
+
+/**
+ * What the conversation does while a call waits for a person: `stop` asks the model nothing until then,
+ * `continue` gives it a provisional result, and the outcome follows as a prompt.
+ */
+export type WhileWaiting = "stop" | "continue";
 
 export interface RenderedResult {
   readonly content: string | readonly Block[];
@@ -97,9 +114,26 @@ export class RecordedCalls {
     const written = await this.writtenOutcome(call.callId);
     if (written) return written;
     this.started.add(call.callId);
+    this.results.delete(call.callId);
     const outcome = call.tool.effect === "read" ? await this.runRead(call) : await this.runEffect(call);
-    if (outcome.status !== "waiting") await this.finish(call.callId);
+    if (outcome.status === "waiting") await this.setAside(call);
+    else await this.finish(call.callId);
     return outcome;
+  }
+
+  /** The provisional result of a call that is set aside, in the transcript or about to be. Null otherwise. */
+  provisionalFor({ calls }: SessionState, callId: string): string | null {
+    const pending = this.results.get(callId);
+    const isAside = calls.get(callId)?.isAside || (pending && isProvisional(pending));
+    return isAside ? provisionalResult(callId).content : null;
+  }
+
+  /** From here on the call belongs to no framework: `PendingCalls` runs it once a person allows it. */
+  private async setAside({ callId, whileWaiting }: RecordedCall): Promise<void> {
+    if (whileWaiting !== "continue" || this.state.calls.get(callId)?.status !== "waiting") return;
+    this.results.set(callId, provisionalResult(callId));
+    this.started.delete(callId);
+    await this.finish(callId);
   }
 
   hasStarted(callId: string): boolean {

@@ -10,9 +10,10 @@
  *  - Prompt: append it with `appendPrompt`, and name the run after it: `turns.begin(prompt.id)`.
  */
 
-export type { RecordedCall, RecordedOutcome, RenderedResult, ResumeCall } from "./calls.ts";
+export type { RecordedCall, RecordedOutcome, RenderedResult, ResumeCall, WhileWaiting } from "./calls.ts";
 export { resultValue, storedValue } from "./calls.ts";
 export { outcomePending } from "./errors.ts";
+export { isOutcome, outcomesDue } from "./outcomes.ts";
 export { appendPrompt, appendQueued, findPrompt, queuedWith, queuePrompt } from "./prompts.ts";
 export { argsOf, CONTEXT, callContext, ledgerTool, ToolCallFailed } from "./tools.ts";
 export { type Answer, type OnDiverge, type Question, RecordedTurns, type Turn } from "./turns.ts";

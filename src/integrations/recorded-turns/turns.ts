@@ -21,7 +21,8 @@
  *    askers for one position (the framework's own retry, an aborted stream that finishes late) both get the
  *    answer stored first.
  *  - No call can start before the answer that asks for it is durable.
- *  - There is no new question while a call is open, because its outcome belongs into that question.
+ *  - There is no new question while a call is open, because its outcome belongs into that question. A call
+ *    that is set aside has a provisional result instead (`outcomes.ts`).
  *
  * | crash                                     | on resume                                                  |
  * |-------------------------------------------|------------------------------------------------------------|
@@ -66,6 +67,7 @@ import { refusal } from "../refusal.ts";
 import type { RecordedCall, RecordedOutcome, ResumeCall } from "./calls.ts";
 import { PendingCalls, RecordedCalls } from "./calls.ts";
 import { callsPending, promptDiverged, questionAbandoned, questionRepeated, runCompacted } from "./errors.ts";
+import { outcomePrompts, outcomesDue } from "./outcomes.ts";
 import { PromptIdentity, type PromptMark } from "./prompts.ts";
 
 /** A model's answer, as it is stored. The framework's answer must be rebuildable from it. */
@@ -231,7 +233,7 @@ export class RecordedTurns {
     const { session, pending } = this;
     if (!session.unfinished) return;
     if (!pending.lacksTools) await pending.settle();
-    if (session.openCalls.length > 0) throw callsPending(session, pending.lacksTools);
+    if (this.isBlocked) throw callsPending(session, pending.lacksTools);
     const createdAt = isoTime(sessionCore(session).journal.now());
     await sessionCore(session).write((state) => ({
       events: this.missingResults(state, [], createdAt),
@@ -239,8 +241,28 @@ export class RecordedTurns {
     }));
   }
 
+  /** The provisional result that the model got for this call. Null if it got none. */
+  provisionalFor(callId: string): string | null {
+    return this.calls.provisionalFor(this.state, callId);
+  }
+
+  /** Queues the outcomes of calls that were set aside. Those that a person allowed run first. */
+  async queueOutcomes(): Promise<void> {
+    if (outcomesDue(this.state).length === 0) return;
+    if (!this.pending.lacksTools) await this.pending.settle();
+    await sessionCore(this.session).writeEvents((state) => outcomePrompts(state));
+  }
+
   private get state(): SessionState {
     return sessionCore(this.session).state;
+  }
+
+  private get isBlocked(): boolean {
+    return [...this.state.openCalls].some((callId) => this.isBlocking(this.state, callId));
+  }
+
+  private isBlocking(state: SessionState, callId: string): boolean {
+    return state.openCalls.has(callId) && this.calls.provisionalFor(state, callId) === null;
   }
 
   private release(ticket: Ticket): void {
@@ -318,7 +340,7 @@ export class RecordedTurns {
       const problem = `session ${session.id} was cancelled: the model is not asked`;
       throw refusal("SESSION_ENDED", problem, "Call session.reopen() to continue it.");
     }
-    if (state.openCalls.size > 0) throw callsPending(session);
+    if (this.isBlocked) throw callsPending(session);
     const { limit, spent } = state.budget;
     const unit = BUDGET_UNITS.find((each) => (spent[each] ?? 0) >= (limit[each] ?? Number.POSITIVE_INFINITY));
     if (unit) {
@@ -417,7 +439,8 @@ export class RecordedTurns {
       const message = state.messages.findLast((each) => each.id === id);
       if (!message) continue;
       // The call started after the question was asked, and has no outcome yet.
-      if (toolCalls(message).some((call) => state.openCalls.has(call.id))) throw callsPending(this.session);
+      if (toolCalls(message).some((call) => this.isBlocking(state, call.id)))
+        throw callsPending(this.session);
       const blocks = toolCalls(message).map(
         ({ id: callId }) =>
           this.calls.resultFor(state, callId) ??

@@ -159,6 +159,8 @@ export interface Call {
   needsPerson: boolean;
   /** It waits for a person only because the program that settled it lacked its tool. */
   lacksTool: boolean;
+  /** The model got a provisional result: the conversation continues, and the outcome follows as a prompt. */
+  isAside: boolean;
   repeats: { readonly session: string; readonly callId: string } | null;
 }
 

@@ -49,6 +49,8 @@ export {
   draftIssued,
   draftMessage,
   draftResults,
+  isProvisional,
+  provisionalResult,
   reactivate,
   reactivation,
   resultBlock,

@@ -210,6 +210,7 @@ function newCall(data: IssuedData, place: Place, keySince: number | null = null)
     answers: data.answers ?? "person",
     lacksTool: false,
     needsPerson: false,
+    isAside: false,
     repeats: null,
   };
 }

@@ -212,7 +212,11 @@ export const sessionEvents = {
   }),
   results: on(1, results, (state, { id, createdAt, blocks }) => {
     const resolved: unknown[] = [];
-    for (const block of blocks) resolved.push("kind" in block ? block : resultBlock(state, block.callId));
+    for (const block of blocks) {
+      resolved.push("kind" in block ? block : resultBlock(state, block.callId));
+      const call = "kind" in block && isProvisional(block) ? state.calls.get(String(block["callId"])) : null;
+      if (call) call.isAside = true;
+    }
     addMessage(state, { id, role: "tool", createdAt, blocks: resolved as Block[] });
   }),
   "transcript.replaced": on(
@@ -418,6 +422,16 @@ export function resultBlock(state: SessionState, callId: string): ToolResultBloc
     content: `[not run again: this repeats call ${call.repeats.callId}, done ${since}] ${content}`,
     meta: { repeats: call.repeats.callId, since },
   };
+}
+
+/** The result of a call that is set aside: it waits for a person, and the conversation continues. */
+export function provisionalResult(callId: string): ToolResultBlock & { readonly content: string } {
+  const content = `[holdfast] call ${callId} waits for a person. It has not failed: its outcome will follow.`;
+  return { kind: "tool_result", callId, content, meta: { provisional: true } };
+}
+
+export function isProvisional(block: object): boolean {
+  return (block as { meta?: JsonObject }).meta?.["provisional"] === true;
 }
 
 /** Tells the model that its call ran with other arguments than it sent. */

@@ -14,13 +14,14 @@
 import type { Journal } from "../../../journal/index.ts";
 import { isHoldfastError } from "../../../model/errors.ts";
 import type { Json } from "../../../model/json.ts";
+import { provisionalResult } from "../../../model/session/index.ts";
 import type { Holdfast } from "../../../open.ts";
 import { LiveAnswerKeeper, type Session, type SessionOptions, sessionCore } from "../../../session/index.ts";
 import { type Chunk, ChunkLog, isLast } from "../../chat-chunks.ts";
 import { queuePrompt } from "../../recorded-turns/index.ts";
 import { type Durable, durable, promptMessage } from "../durable.ts";
 import type { DurableOptions, DurablePrompt } from "../options.ts";
-import { waitingChunk } from "./ui-messages.ts";
+import { outcomeChunks, waitingChunk } from "./ui-messages.ts";
 
 /** The result of `streamText`, or a stream of UI message chunks. */
 export type AnswerStream =
@@ -109,10 +110,10 @@ export class Answering {
 
   /** Yields whenever the log has grown, and once at the end. */
   async *changes(signal: AbortSignal): AsyncGenerator<void> {
+    signal.addEventListener("abort", () => this.wake(), { once: true });
     while (!signal.aborted) {
       const change = new Promise<void>((resolve) => {
         this.waiting.add(resolve);
-        signal.addEventListener("abort", () => resolve(), { once: true });
       });
       const { isOver } = this;
       yield;
@@ -267,12 +268,14 @@ class AnswerChunks {
     }
     const begun = this.step && !isLast(chunk) ? [this.step] : [];
     this.step = null;
-    return [...begun, this.withWaiting(chunk)];
+    return [...begun, ...this.withWaiting(chunk)];
   }
 
-  private withWaiting(chunk: Chunk): Chunk {
-    if (chunk.type !== "tool-output-error") return chunk;
-    const call = this.session.openCalls.find(({ callId }) => callId === chunk["toolCallId"]);
-    return call?.status === "waiting" ? waitingChunk(call) : chunk;
+  private withWaiting(chunk: Chunk): readonly Chunk[] {
+    const call = sessionCore(this.session).state.calls.get(String(chunk["toolCallId"]));
+    const isProvisional = call && chunk["output"] === provisionalResult(call.callId).content;
+    if (!isProvisional && chunk.type !== "tool-output-error") return [chunk];
+    if (call?.status === "waiting") return [waitingChunk(call)];
+    return isProvisional ? outcomeChunks(call) : [chunk];
   }
 }

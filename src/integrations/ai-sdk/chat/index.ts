@@ -15,9 +15,10 @@ import { isHoldfastError } from "../../../model/errors.ts";
 import { type Call, isNotStarted } from "../../../model/session/index.ts";
 import type { Holdfast } from "../../../open.ts";
 import type { SessionDetail } from "../../../session/index.ts";
+import type { Chunk } from "../../chat-chunks.ts";
 import type { AnsweringOptions, ChatPrompt } from "./answering.ts";
-import { answerResponse } from "./reading.ts";
-import { chunksOf, toUIMessages } from "./ui-messages.ts";
+import { answerResponse, chunksResponse } from "./reading.ts";
+import { chunksOf, outcomeChunks, toUIMessages } from "./ui-messages.ts";
 
 export type { AnswerContext, AnswerFunction, AnswerStream } from "./answering.ts";
 export { toUIMessages } from "./ui-messages.ts";
@@ -158,8 +159,30 @@ class ChatRoutes {
       if (part["state"] === "approval-responded" && call && isNotStarted(call))
         await this.answerCall(session, call, part["approval"], request);
     }
+    const responded = sent.parts.filter(({ state }) => state === "approval-responded");
+    const answered = new Set(responded.map(({ toolCallId }) => toolCallId));
+    const calls = detail.calls.filter(({ callId }) => answered.has(callId));
+    if (shown && calls.length > 0 && calls.every(({ isAside }) => isAside))
+      return this.answeredParts(session, shown.id, calls);
     const known = shown ? chunksOf(shown).filter(({ type }) => type !== "finish") : [];
     return answerResponse(this.holdfast, session, this.options, { known });
+  }
+
+  /**
+   * Calls that were set aside: the answer to their outcome is another message, for the next `GET`. Until then
+   * an approved call has a preliminary output. Otherwise a page that sends by itself would send for ever.
+   */
+  private async answeredParts(session: string, messageId: string, answered: readonly Call[]) {
+    const { calls } = await this.holdfast.sessions.get(session);
+    const chunks = answered.flatMap(({ callId: toolCallId }): Chunk[] => {
+      const call = calls.find(({ callId }) => callId === toolCallId);
+      const found = call ? outcomeChunks(call) : [];
+      const output = "approved: it runs before the next answer";
+      return found.length > 0
+        ? found
+        : [{ type: "tool-output-available", toolCallId, output, preliminary: true }];
+    });
+    return chunksResponse([{ type: "start", messageId }, ...chunks, { type: "finish" }]);
   }
 
   private async answerCall(session: string, call: Call, approval: unknown, request: Request): Promise<void> {

@@ -10,10 +10,11 @@
  * words differ, its stream ends without a last chunk, and the transport asks again.
  */
 
-import { type SessionState, sessionKind, toolCalls } from "../../../model/session/index.ts";
+import { type Call, openCallsOf, sessionKind, toolCalls } from "../../../model/session/index.ts";
 import type { Holdfast } from "../../../open.ts";
 import { followLiveAnswer } from "../../../session/index.ts";
 import { Alignment, type Chunk, ChunkLog, type Position, START } from "../../chat-chunks.ts";
+import { outcomesDue } from "../../recorded-turns/index.ts";
 import { Answering, type AnsweringOptions, type ChatPrompt } from "./answering.ts";
 import { chunksOf, toUIMessages } from "./ui-messages.ts";
 
@@ -34,6 +35,13 @@ const HEADERS = {
   "x-accel-buffering": "no",
   "x-vercel-ai-ui-message-stream": "v1",
 };
+
+/** A response with these chunks and no more. */
+export function chunksResponse(chunks: readonly Chunk[]): Response {
+  return new Response(chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join(""), {
+    headers: HEADERS,
+  });
+}
 
 /** The response for a reader. Status 204 if nothing is under way, and the reader has all there is. */
 export async function answerResponse(
@@ -154,12 +162,13 @@ async function recordedLog({ sessions, journal }: Holdfast, id: string): Promise
   return new ChunkLog(last ? chunksOf(last) : [{ type: "start" }, { type: "finish" }]);
 }
 
-/** Whether the session has a prompt to answer, and no call that only a person can settle. */
+/** Whether the session has a prompt or an outcome to answer, and no call that only a person can settle. */
 async function isUnanswered({ journal }: Holdfast, id: string): Promise<boolean> {
   const { state, row } = await journal.load(sessionKind, id);
   if (row.state !== "live" || state.status === "cancelled") return false;
-  const waits = [...state.openCalls.keys()].some((callId) => needsPerson(state, callId));
-  if (waits) return false;
+  const open = openCallsOf(state);
+  if (open.some((call) => needsPerson(call) && !call.isAside)) return false;
+  if (outcomesDue(state).some((call) => !needsPerson(call))) return true;
   const { messages } = state;
   const answered = messages.findLastIndex(
     (each) => each.role === "assistant" && toolCalls(each).length === 0,
@@ -167,7 +176,6 @@ async function isUnanswered({ journal }: Holdfast, id: string): Promise<boolean>
   return state.prompts.length > 0 || messages.slice(answered + 1).some(({ role }) => role === "user");
 }
 
-function needsPerson({ calls }: SessionState, callId: string): boolean {
-  const call = calls.get(callId);
-  return call?.status === "waiting" && !call.lacksTool;
+function needsPerson({ status, lacksTool }: Call): boolean {
+  return status === "waiting" && !lacksTool;
 }

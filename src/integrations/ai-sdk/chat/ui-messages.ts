@@ -9,6 +9,8 @@
  *     waits for approval            `approval-requested`; the approval's id is the call's
  *     outcome unknown, for a person `input-available`, and a part `data-waiting` with the reason
  *     completed, failed             `output-available`, `output-error`
+ *
+ * The outcome of a call that was set aside is a prompt for the model only. The answer to it is a message.
  */
 
 import type { UIMessage } from "ai";
@@ -17,6 +19,7 @@ import {
   type Block,
   type Call,
   isNotStarted,
+  isProvisional,
   type JsonObject,
   type Message,
   type ToolCallBlock,
@@ -25,7 +28,7 @@ import {
 import { Session, type SessionDetail, sessionCore } from "../../../session/index.ts";
 import { type Artifacts, noArtifacts } from "../../artifacts.ts";
 import type { Chunk } from "../../chat-chunks.ts";
-import { storedValue } from "../../recorded-turns/index.ts";
+import { isOutcome, storedValue } from "../../recorded-turns/index.ts";
 import { loadData, sdkExtra } from "../messages.ts";
 
 /** A part of a message. Both releases of the SDK have these members. */
@@ -68,16 +71,23 @@ class UIMessages {
     for (const block of messages.flatMap(({ blocks }) => blocks))
       if (block.kind === "tool_result") this.results.set(block.callId, block);
     const found: { id: string; role: "user" | "assistant"; parts: UIPart[] }[] = [];
+    let isAnswered = false;
     for (const { id, role, blocks, meta } of messages) {
       // The loop writes such notes for the model.
       if (role === "system" || role === "tool" || meta?.["holdfast"] !== undefined) continue;
+      if (isOutcome(id)) {
+        isAnswered = true;
+        continue;
+      }
       const last = found.at(-1);
       const parts = await this.partsOf(blocks);
       if (role === "user") found.push({ id, role, parts });
-      else if (last?.role === "assistant") last.parts.push({ type: "step-start" }, ...parts);
+      else if (last?.role === "assistant" && !isAnswered) last.parts.push({ type: "step-start" }, ...parts);
       else found.push({ id, role, parts: [{ type: "step-start" }, ...parts] });
+      isAnswered = false;
     }
-    for (const { id, blocks } of prompts) found.push({ id, role: "user", parts: await this.partsOf(blocks) });
+    for (const { id, blocks } of prompts)
+      if (!isOutcome(id)) found.push({ id, role: "user", parts: await this.partsOf(blocks) });
     return found as unknown as UIMessage[];
   }
 
@@ -121,7 +131,8 @@ class UIMessages {
   }
 
   private async outcome(callId: string, call: Call | undefined): Promise<object> {
-    const block = this.results.get(callId);
+    const written = this.results.get(callId);
+    const block = written && isProvisional(written) ? undefined : written;
     if (call?.status === "failed")
       return { state: "output-error", errorText: call.error?.message ?? "failed" };
     if (block?.isError) return { state: "output-error", errorText: contentText(block) };
@@ -148,6 +159,14 @@ export function waitingChunk(call: Call): Chunk {
   const { callId } = call;
   if (!isNotStarted(call)) return waitingData(call);
   return { type: "tool-approval-request", approvalId: callId, toolCallId: callId };
+}
+
+/** The chunks for a call that was set aside and has been answered since. None while it has no outcome. */
+export function outcomeChunks({ callId: toolCallId, error, result }: Call): Chunk[] {
+  if (error) return [{ type: "tool-output-error", toolCallId, errorText: error.message }];
+  if (!result) return [];
+  const output = "value" in result ? result.value : null;
+  return [{ type: "tool-output-available", toolCallId, output }];
 }
 
 /** Sources, and calls that the provider ran. */

@@ -18,10 +18,15 @@ import { freshHoldfast } from "../scripted-world.ts";
 import { PAUSE, Page, plain, shortParts, speaker, textOf, transportTo } from "./page.ts";
 
 type Speaker = ReturnType<typeof speaker>;
-type Paying = { needsApproval?: boolean; pay?: (eur: number) => unknown };
+type Paying = {
+  needsApproval?: boolean;
+  pay?: (eur: number) => unknown;
+  whileWaiting?: "stop" | "continue";
+};
 
 /** A chat whose model may pay. `paid` is what left the bank. */
-function shop(holdfast: Holdfast, { model }: Speaker, { needsApproval = false, pay }: Paying = {}) {
+function shop(holdfast: Holdfast, { model }: Speaker, paying: Paying = {}) {
+  const { needsApproval = false, pay, whileWaiting = "stop" } = paying;
   const paid: number[] = [];
   const tools = {
     pay: tool({
@@ -37,7 +42,7 @@ function shop(holdfast: Holdfast, { model }: Speaker, { needsApproval = false, p
     answer: async ({ durable: d, prompt }) =>
       streamText({
         model: d.model(model),
-        tools: d.tools(tools),
+        tools: d.tools(tools, { pay: { whileWaiting } }),
         messages: await d.messages(prompt),
         stopWhen: stepCountIs(5),
         onError: () => undefined,
@@ -184,6 +189,69 @@ test("a file sent during an approval is kept, and reaches the model after it", a
   expect(asked).toContain('"mediaType":"image/png"');
   expect((await loaded(handle)).map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
 });
+
+const ASIDE = { needsApproval: true, whileWaiting: "continue" } as const;
+const PAY = { call: "pay", id: "c1", input: { eur: 20 } };
+
+test("a chat continues while a call waits, and gets its outcome once", async () => {
+  const holdfast = await freshHoldfast();
+  const model = speaker(["I pay. ", PAY], ["It waits."], ["Sunny."], ["Now it is paid."]);
+  const { handle, paid } = shop(holdfast, model, ASIDE);
+  const page = await visit(handle);
+  await page.sendMessage({ text: "Pay 20." });
+  const asked = ["step-start", "text I pay. ", "tool-pay approval-requested"];
+  expect(shortParts(page.last)).toEqual([...asked, "step-start", "text It waits."]);
+  expect(await loaded(handle)).toMatchObject(plain(page.messages));
+  await page.sendMessage({ text: "And the weather?" });
+  expect(page.text).toBe("Sunny.");
+  expect((await get(handle, "1/stream")).status).toBe(204);
+  await page.addToolApprovalResponse({ id: "c1", approved: true });
+  await page.sendMessage();
+  expect(page.error).toBeUndefined();
+  expect(page.messages).toHaveLength(4);
+  expect(page.messages[1]?.parts[2]).toMatchObject({ state: "output-available", preliminary: true });
+  await page.resumeStream();
+  expect(page.messages.map(textOf)).toEqual([
+    ...["Pay 20.", "I pay. |It waits.", "And the weather?", "Sunny."],
+    "Now it is paid.",
+  ]);
+  expect((await get(handle, "1/stream")).status).toBe(204);
+  const messages = await loaded(handle);
+  expect(messages.map(({ id }) => id)).toEqual(page.messages.map(({ id }) => id));
+  expect(messages.map(textOf)).toEqual(page.messages.map(textOf));
+  expect(messages[1]?.parts[2]).toMatchObject({ state: "output-available", output: { receipt: 1 } });
+  expect([paid, model.asked]).toEqual([[20], 4]);
+  const { messages: recorded } = await holdfast.sessions.get("chat-1");
+  expect(recorded.filter(({ id }) => id === "outcome:c1")).toHaveLength(1);
+});
+
+test.each(["approved", "denied", "resolved"])(
+  "the outcome of a call that is %s comes with the next message",
+  async (how) => {
+    const holdfast = await freshHoldfast();
+    const model = speaker([PAY], ["It waits."], ["All is well."]);
+    const { handle, paid } = shop(holdfast, model, {
+      whileWaiting: "continue",
+      ...(how === "resolved" ? { pay: () => Promise.reject(new Error("lost")) } : { needsApproval: true }),
+    });
+    const page = await visit(handle);
+    await page.sendMessage({ text: "Pay 20." });
+    if (how === "approved") await holdfast.calls.approve("c1", { by: "ann" });
+    else if (how === "denied") await holdfast.calls.deny("c1", { by: "ann", why: "too much" });
+    else await holdfast.calls.resolve("c1", { outcome: "landed", result: "ok", by: "ann", why: "seen" });
+    await page.sendMessage({ text: "And now?" });
+    expect(page.text).toBe("All is well.");
+    const prompt =
+      model.model.doStreamCalls.at(-1)?.prompt.map(({ content }) => JSON.stringify(content)) ?? [];
+    const told = { approved: "receipt", denied: "too much", resolved: "ok" }[how] as string;
+    expect(prompt.at(-2)).toContain(told);
+    expect(prompt.at(-2)).toContain("not the user's words");
+    expect(prompt.at(-1)).toContain("And now?");
+    expect(paid).toEqual(how === "denied" ? [] : [20]);
+    expect((await get(handle, "1/stream")).status).toBe(204);
+    expect(await loaded(handle)).toHaveLength(4);
+  },
+);
 
 test("a call with an unknown outcome is a part with the reason, and the stream ends well", async () => {
   const holdfast = await freshHoldfast();
