@@ -11,10 +11,10 @@ const ENTRIES: readonly (readonly [page: string, path: string, source: string])[
   ["holdfast", "holdfast", "src/index.ts"],
   ["testing", "holdfast/testing", "src/testing/index.ts"],
   ["ai-sdk", "holdfast/ai-sdk", "src/integrations/ai-sdk/index.ts"],
+  ["chat-transport", "holdfast/chat-transport", "src/integrations/chat-transport/index.ts"],
   ["langgraph", "holdfast/langgraph", "src/integrations/langgraph/index.ts"],
   ["openai", "holdfast/openai", "src/integrations/openai/index.ts"],
   ["openai-agents", "holdfast/openai-agents", "src/integrations/openai-agents/index.ts"],
-  ["claude-agent-sdk", "holdfast/claude-agent-sdk", "src/integrations/claude-agent-sdk/index.ts"],
   ["anthropic", "holdfast/anthropic", "src/integrations/anthropic/index.ts"],
   ["claude-agent-sdk", "holdfast/claude-agent-sdk", "src/integrations/claude-agent-sdk/index.ts"],
 ];
