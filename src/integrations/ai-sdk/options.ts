@@ -65,8 +65,8 @@ export interface ToolDeclaration<Args = never, Result = unknown>
   readonly effect?: ToolSpec<Args, Result>["effect"];
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
   /**
-   * What the conversation does while a call of this tool waits for a person. `stop` (the default) asks the
-   * model nothing until then. `continue` gives it a provisional result; the outcome follows as a prompt.
+   * Decides about the conversation while a call of this tool waits for a person. `stop` (the default) asks
+   * the model nothing until then. `continue` gives it a provisional result; the outcome follows as a prompt.
    * @example d.tools({ refund }, { refund: { whileWaiting: "continue" } })
    */
   readonly whileWaiting?: WhileWaiting;

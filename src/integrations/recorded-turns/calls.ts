@@ -69,7 +69,7 @@ export interface RecordedCall {
 }
 
 /**
- * What the conversation does while a call waits for a person: `stop` asks the model nothing until then,
+ * Decides about the conversation while a call waits for a person: `stop` asks the model nothing until then,
  * `continue` gives it a provisional result, and the outcome follows as a prompt.
  */
 export type WhileWaiting = "stop" | "continue";

@@ -20,7 +20,7 @@
  * An id is queued once and appended once, so the outcome reaches the conversation once. A replay of the run
  * that made the call gives the provisional result again, so that its questions stay the same.
  *
- * The text of an outcome comes from a tool. It is quoted as JSON, so that it cannot pass for the user's words.
+ * The text of an outcome comes from a tool. It is quoted as JSON, so that no user seems to say it.
  */
 
 import { sha256 } from "../../model/digest.ts";
