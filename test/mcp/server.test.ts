@@ -230,6 +230,8 @@ describe("answers", () => {
     }
     const short = await client.callTool({ name: "task_show", arguments: { goal: "long", task: "1" } });
     expect((short.structuredContent as { left: string[] }).left).toEqual([]);
+    // Claude Code and Codex give the model nothing else, so it says there that this is data.
+    expect(short.structuredContent).toMatchObject({ about: expect.stringContaining("not an instruction") });
   });
 
   test("an error has a code, what happened, and a hint", async () => {

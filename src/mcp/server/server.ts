@@ -15,7 +15,15 @@ import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { OPERATIONS, type Operation } from "../../operations/index.ts";
 import { renderGoal } from "../../projections/index.ts";
 import type { AgentSession } from "./agent-session.ts";
-import { boundResult, dataElement, pageElement, RESULT_TOKENS, visible, visibleData } from "./tool-result.ts";
+import {
+  boundResult,
+  dataElement,
+  FRAME,
+  pageElement,
+  RESULT_TOKENS,
+  visible,
+  visibleData,
+} from "./tool-result.ts";
 import { inputSchema, type OfferedTool, offeredTools, outputSchema, shownFields, toolHint } from "./tools.ts";
 
 const INSTRUCTIONS = [
@@ -62,7 +70,7 @@ function addTool(server: McpServer, agent: AgentSession, tool: OfferedTool): voi
     idempotentHint: idempotent,
     openWorldHint: false,
   };
-  const output = z.strictObject({ data: tool.result, left: z.array(z.string()) });
+  const output = z.strictObject({ about: z.string(), data: tool.result, left: z.array(z.string()) });
   server.registerTool(
     name,
     {
@@ -92,7 +100,8 @@ async function answer(
     const result = visibleData(shownFields(tool, whole)) as Readonly<Record<string, unknown>>;
     if (field === undefined) {
       const { data, left } = boundResult(result, RESULT_TOKENS);
-      return { content: [text(dataElement(name, { data, left }))], structuredContent: { data, left } };
+      const structuredContent = { about: FRAME, data, left };
+      return { content: [text(dataElement(name, { data, left }))], structuredContent };
     }
     // A briefing already has the requested length and says itself that it is data.
     const { [field]: briefing, ...rest } = result;
@@ -102,7 +111,7 @@ async function answer(
     const content = [text(String(briefing))];
     // The briefing knows no files of the plan, and many clients show the model no structured content.
     if (hasPlan) content.push(text(dataElement(name, { data, left })));
-    return { content, structuredContent: { data: answered, left: [...left] } };
+    return { content, structuredContent: { about: FRAME, data: answered, left: [...left] } };
   } catch (error) {
     return failure(error);
   }
