@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { llmsText } from "./llms.ts";
 import { referencePages } from "./reference/pages.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -14,6 +15,10 @@ const pages = await referencePages(root);
 describe("the reference", () => {
   test.each([...pages.keys()])("%s is what the code says now (npm run reference)", async (path) => {
     await expect(pages.get(path)).toMatchFileSnapshot(join(root, path));
+  });
+
+  test("llms.txt lists the pages that are there now (npm run reference)", async () => {
+    await expect(llmsText()).toMatchFileSnapshot(join(root, "llms.txt"));
   });
 
   test("has no page of something that is gone", () => {
