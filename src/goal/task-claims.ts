@@ -319,6 +319,8 @@ export interface LostOptions {
   readonly staleAfterMs: number | null;
   /** A task that the caller is about to claim: its take-over records the same. */
   readonly except?: string;
+  /** Leaves tasks in progress that an import found in progress: no process ever held them. */
+  readonly keepsImported?: boolean;
   /** Sessions whose own lease a living process keeps, and when each last wrote. */
   readonly living?: ReadonlyMap<string, number>;
 }
@@ -350,6 +352,7 @@ function suspects(state: GoalState, leases: Leases, now: number, options: LostOp
   return claimed.flatMap((task) => {
     if (task.id === options.except) return [];
     const { claim } = task;
+    if (options.keepsImported && claim.token === 0) return [];
     // The lease of a foreign claim is in another copy's store: whether its holder is gone is unknown here.
     const isForeign = claims.isForeign(state, claim);
     const hasLivingSession = claim.session !== null && options.living?.has(claim.session) === true;

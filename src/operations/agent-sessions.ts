@@ -62,7 +62,7 @@ export async function putBackAbandoned(journal: Journal, place: StorePlace): Pro
   const { open } = knownGoals(await goalRows(journal), null);
   for (const id of open) {
     const goal = await openGoal(journal, id, { by: WATCHER, root: place.root, stale: "use" });
-    await resetLostClaims(goal, WATCHER, { staleAfterMs: null });
+    await resetLostClaims(goal, WATCHER, { staleAfterMs: null, keepsImported: true });
   }
 }
 

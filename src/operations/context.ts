@@ -244,7 +244,7 @@ export class Context {
   /** The goal as an answer shows it: a task whose holder is gone is put back first. */
   async shownGoal(id: string | undefined): Promise<Goal> {
     const goal = await this.readGoal(id);
-    if (!this.isReadOnly) await resetLostClaims(goal, WATCHER, { staleAfterMs: null });
+    if (!this.isReadOnly) await resetLostClaims(goal, WATCHER, { staleAfterMs: null, keepsImported: true });
     return goal;
   }
 
