@@ -165,7 +165,8 @@ function readIfThere(path: string): string | null {
     return stats.isFile() && stats.size <= MAX_FILE_BYTES ? readFileSync(path, "utf8") : null;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(code ?? "")) return null;
+    // EACCES: the home of another user, as under `sudo -u`. None of its keys are ours.
+    if (["ENOENT", "ENOTDIR", "ENAMETOOLONG", "EACCES"].includes(code ?? "")) return null;
     throw error;
   }
 }
