@@ -96,11 +96,13 @@ export const ON_A_STORE = [
   "(?:goal|phase|plan|task|block|session) [a-z]+|status|inbox|ledger|fleet|watch|brief|next|doctor|decide",
   "decisions|built|ask|answer|questions|error|note|finish|facts?|forget|remember|blockers|resume|handoff",
   "calls|resolve|approve|deny|init|trust|check|rebuild|migrate|prune|supervise|export|import|backup|restore",
-  "postgres rls|events|retract|review|verify|vacuum|rekey|sign",
+  "postgres rls|events|retract|review|verify|vacuum|rekey|sign|assume|confirm|refute|assumptions",
   "(?:signer|approver) (?:add|remove|list)",
 ].join("|");
 
-const WORD = `(?:${ON_A_STORE}|move|schema new|mcp|hook|completion|demo|torture|--help)(?![\\w-])`;
+const WITHOUT_STORE = "move|new|explain|schema new|mcp|hook|completion|demo|torture|--help";
+
+const WORD = `(?:${ON_A_STORE}|${WITHOUT_STORE})(?![\\w-])`;
 
 /** `holdfast status` in a message, also in colour. The next word tells a command from prose. */
 const COMMAND = new RegExp(
