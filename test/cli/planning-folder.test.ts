@@ -120,6 +120,11 @@ test("the files contain the writes of an MCP agent and the events of its hooks",
   }
   const begun = JSON.stringify({ cwd: served.folder, session_id: "7f2a91bc-1", source: "startup" });
   await at(["hook", "claude", "session-start"], begun);
+  // A session that only started changes no file.
+  writeFileSync(join(served.folder, "pay.ts"), "1");
+  const input = { file_path: join(served.folder, "pay.ts") };
+  const edit = { cwd: served.folder, session_id: "7f2a91bc-1", tool_name: "Write", tool_input: input };
+  await at(["hook", "claude", "touched"], JSON.stringify(edit));
   expect(await at(["hook", "ingest"])).toEqual({ code: 0, out: "", err: "" });
   expect(there("STATE.md")).toContain("claude-7f2a91bc");
   served.remove();

@@ -36,7 +36,12 @@ function save(text: string): void {
 
 async function sessionStart(id: string): Promise<string> {
   const input = JSON.stringify({ cwd: project, session_id: id, source: "startup" });
-  return (await over(["hook", "claude", "session-start"], input)).out;
+  const { out } = await over(["hook", "claude", "session-start"], input);
+  // A session that only started changes no file.
+  writeFileSync(join(project, "pay.ts"), id);
+  const edit = { tool_name: "Write", tool_input: { file_path: join(project, "pay.ts") } };
+  await over(["hook", "claude", "touched"], JSON.stringify({ cwd: project, session_id: id, ...edit }));
+  return out;
 }
 
 test("an edit that a hook set aside is reported everywhere until it is removed", async () => {
