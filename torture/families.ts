@@ -97,6 +97,7 @@ const RECOVERED = [
   "four at once",
   "one after another",
   "said twice",
+  "a request",
   "once over two sessions",
 ];
 const IN_THE_MIDDLE = ["wave.issued", "call.starts", "call.executed"];
@@ -160,7 +161,17 @@ function everyCall(
   });
 }
 
-const STOPPED = ["keyed", "fenced", "timed", "ask", "fail", "write", "four at once", "one after another"];
+const STOPPED = [
+  "keyed",
+  "fenced",
+  "timed",
+  "ask",
+  "fail",
+  "write",
+  "four at once",
+  "one after another",
+  "a request",
+];
 
 async function* zombies(workshop: Workshop, share: number): AsyncGenerator<Job> {
   for (const script of STOPPED.map(scenario)) {

@@ -37,6 +37,8 @@ export interface Scenario {
   readonly isConcurrent?: true;
   readonly budget?: { readonly turns: number };
   readonly cadence?: "turn" | "call";
+  /** Each session is one request (`holdfast.run`), which takes and releases it in the commits of its run. */
+  readonly isRequest?: true;
 }
 
 /** The configuration of a torture process, passed as its only argument. */
@@ -128,6 +130,7 @@ const MIXED: readonly Scenario[] = [
     ],
     parallel: 1,
   },
+  { name: "a request", turns: [[of("ask")]], parallel: 1, budget: { turns: 9 }, isRequest: true },
   { name: "once over two sessions", turns: [[of("once")]], parallel: 1, sessions: ["s", "t"] },
   {
     name: "once, given up",

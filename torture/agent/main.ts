@@ -3,7 +3,7 @@
  * process.
  */
 
-import { isHoldfastError, open, type Session } from "../../src/index.ts";
+import { isHoldfastError, open, type RunOptions, type Session } from "../../src/index.ts";
 import { acknowledge } from "../acks.ts";
 import { type AgentConfig, EXIT, PROMPT, SESSION } from "../scenario.ts";
 import { openStore } from "../store-under-test.ts";
@@ -66,16 +66,16 @@ async function runAtOnce(
 }
 
 async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string): Promise<number> {
-  const session = await holdfast.session(id);
-  talk.say({ at: "opened" });
   const { scenario, plant } = config;
+  const session = scenario.isRequest ? null : await holdfast.session(id);
+  talk.say({ at: "opened" });
   const tools = plantInTools(
     plant,
     makeTools(config, () => talk.say({ at: "sent" })),
   );
-  await plantBeforeRun(plant, session, tools);
-  const watching = config.talks ? watchState(session) : null;
-  const result = await session.run({
+  if (session) await plantBeforeRun(plant, session, tools);
+  const watching = config.talks && session ? watchState(session) : null;
+  const options: RunOptions = {
     model: scriptedModel(config, id, () => talk.ask("model")),
     tools: asList(tools),
     prompt: PROMPT,
@@ -85,13 +85,14 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
     ...plantOptions(plant),
     on: (progress) =>
       talk.say({ at: progress.type, ...("callId" in progress && { callId: progress.callId }) }),
-  });
+  };
+  const result = await (session ? session.run(options) : holdfast.run(id, options));
   if (watching) clearInterval(watching);
   const persons = result.waiting.filter((call) => call.person).length;
   const { status, reason } = result;
   acknowledge(config.dir, { t: "result", session: id, status, reason, persons });
   talk.say({ at: "result", status, reason });
-  await session.close();
+  await session?.close();
   return status === "done" ? EXIT.done : status === "waiting" ? EXIT.waiting : EXIT.paused;
 }
 
