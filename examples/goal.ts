@@ -52,6 +52,8 @@ await goal.fact({ key: "port", value: 8080, source: "a guess" });
 await goal.forget({ key: "port", why: "it was a guess" });
 const question = await goal.ask({ text: "How long do tokens live?" });
 await goal.answer({ question, answer: "15 minutes" });
+const assumed = await goal.assume({ text: "tokens are never shared between devices" });
+await goal.settle({ assumption: assumed, status: "refuted", evidence: "two devices of one user share one" });
 await goal.implementation({ text: "Tokens are rotated in auth.ts", files: ["auth.ts"] });
 await goal.recordError({ message: "the test database was down" });
 console.log(`facts: ${JSON.stringify(goal.runState().confirmedFacts)}`);

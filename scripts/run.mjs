@@ -31,6 +31,10 @@ const bundle = await rolldown({
   external: (id) => !id.startsWith(".") && !isAbsolute(id),
   transform: { target: "node20" },
   logLevel: "warn",
+  // A lazy import of a module that this program needs at once anyway is no mistake.
+  onLog: (level, log, report) => {
+    if (log.code !== "INEFFECTIVE_DYNAMIC_IMPORT") report(level, log);
+  },
 });
 await bundle.write({
   dir: folder,

@@ -101,6 +101,8 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
 
   runWithCheckpoints: "run-with-checkpoints",
   "Holdfast.goal": "goal",
+  "Goal.assume": "goal",
+  "Goal.settle": "goal",
   "Goal.at": "goal",
   "Goal.confirm": "goal",
   "Goals.list": "goal",
