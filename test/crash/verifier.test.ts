@@ -96,7 +96,11 @@ const PLANTED: Readonly<Record<string, { plant(database: Database): void; found:
   },
   "a removed stream is back": {
     plant: (database) => {
-      database.exec("UPDATE streams SET state = 'live' WHERE stream = 'tally/brief'");
+      database.exec(`
+        CREATE TEMP TABLE back AS SELECT * FROM streams WHERE stream = 'tally/alone';
+        UPDATE back SET stream = 'tally/brief', id = 1000 + id, base = 0, seq = 0;
+        INSERT INTO streams SELECT * FROM back;
+      `);
     },
     found: /^removed, but there: tally\/brief$/,
   },
