@@ -18,7 +18,7 @@ const COLUMNS = [
   ["submitted", "to verify"],
   ["done", "done"],
 ] as const;
-const TABS = ["board", "decisions", "blockers", "history", "briefing"] as const;
+const TABS = ["board", "decisions", "assumptions", "blockers", "history", "briefing"] as const;
 
 const isGoal = (stream: string): boolean => stream.startsWith("goal/");
 
@@ -110,6 +110,7 @@ function OneGoal({ id }: { id: string }): JSX.Element {
       <div id="view" role="tabpanel" aria-labelledby={`tab-${tab}`}>
         {tab === "board" ? <Board goal={data} tasks={tasks.data?.tasks ?? []} /> : null}
         {tab === "decisions" ? <Decisions goal={data} /> : null}
+        {tab === "assumptions" ? <Assumptions goal={data} /> : null}
         {tab === "blockers" ? <Blockers goal={data} tasks={tasks.data?.tasks ?? []} /> : null}
         {tab === "history" ? <History goal={data} /> : null}
         {tab === "briefing" ? <Briefing goal={data.goal} /> : null}
@@ -168,6 +169,33 @@ function Board({ goal, tasks }: { goal: Goal; tasks: readonly Task[] }): JSX.Ele
         })}
       </div>
       <Command line={`holdfast task list --all --goal ${shellWord(goal.goal)}`} />
+    </>
+  );
+}
+
+function Assumptions({ goal }: { goal: Goal }): JSX.Element {
+  if (goal.assumptions.length === 0) {
+    return (
+      <Empty title="No assumptions" line={'holdfast assume "the API returns at most 100 rows"'}>
+        An assumption is what the work relies on and nobody has checked. Briefings show it until it is
+        settled.
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <ul class="notes">
+        {goal.assumptions.map(({ id, text, status, evidence }) => (
+          <li key={id} class="note">
+            <p class="card-top">
+              <code>{id}</code> <Pill word={status} />
+            </p>
+            <strong>{text}</strong>
+            {evidence === null ? null : <p class="sub">{evidence}</p>}
+          </li>
+        ))}
+      </ul>
+      <Command line={`holdfast assumptions --goal ${shellWord(goal.goal)}`} />
     </>
   );
 }

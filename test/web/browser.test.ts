@@ -243,6 +243,7 @@ describe.skipIf(executablePath === null)("in a browser", () => {
     "#/ledger?text=471",
     "#/goals",
     "#/goals?tab=decisions",
+    "#/goals?tab=assumptions",
     "#/goals?tab=blockers",
     "#/goals?tab=history",
     "#/goals?tab=briefing",

@@ -99,6 +99,7 @@ async function fill(store: string): Promise<void> {
   for (const text of HOSTILE) {
     const line = text.replace(/\p{Cc}|\p{Cf}/gu, " ");
     await goal.addTask({ title: line });
+    await goal.assume({ text: line });
     await goal.decide({
       decision: text,
       context: text,
@@ -149,7 +150,7 @@ describe.skipIf(executablePath === null)("hostile texts", () => {
     const sessions = HOSTILE.flatMap((_, index) =>
       ["", "?tab=calls", "?tab=versions"].map((tabOf) => `#/session/s-${index}${tabOf}`),
     );
-    const goals = ["board", "decisions", "blockers", "history", "briefing"].map(
+    const goals = ["board", "decisions", "assumptions", "blockers", "history", "briefing"].map(
       (each) => `#/goals/hostile?tab=${each}`,
     );
     for (const path of ["#/inbox", "#/sessions", "#/ledger", "#/fleet", ...goals, ...sessions]) {
