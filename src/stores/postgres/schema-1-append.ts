@@ -204,7 +204,7 @@ BEGIN
   RETURN ${schema}.fence(p_namespace, p_lease || '{"token": 0}');
 END $function$;
 
--- For a batch that passed every check. If another transaction inserts the same lease at this moment, this
+-- For a batch that passed every check. If another transaction took the same new lease meanwhile, this
 -- one is undone, and the batch is sent again.
 CREATE FUNCTION ${schema}.change_lease(p_namespace text, p_lease jsonb, p_now bigint) RETURNS void
   LANGUAGE plpgsql AS $function$
@@ -217,7 +217,9 @@ BEGIN
   UPDATE ${schema}.leases SET token = (p_lease -> 'token')::bigint, owner = p_lease ->> 'owner',
     holder = p_lease ->> 'holder', ttl = (p_lease -> 'ttl')::bigint,
     expires_at = p_now + (p_lease -> 'ttl')::bigint
-  WHERE namespace = p_namespace AND name = p_lease ->> 'lease';
+  WHERE namespace = p_namespace AND name = p_lease ->> 'lease'
+    -- A lease that was not there when the batch was checked may be another owner's by now.
+    AND holder IS NULL AND token = (p_lease -> 'token')::bigint - 1;
   IF FOUND THEN RETURN; END IF;
   INSERT INTO ${schema}.leases (namespace, name, token, owner, holder, ttl, expires_at)
   VALUES (p_namespace, p_lease ->> 'lease', (p_lease -> 'token')::bigint, p_lease ->> 'owner',

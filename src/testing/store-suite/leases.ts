@@ -15,8 +15,8 @@ const names = async (store: TestStore, prefix?: string, limit = 100): Promise<st
 };
 
 /** A batch that also takes or releases the lease `session/a`. */
-const taking = (token: number, owner = "one") => {
-  return { lease: { act: "take", name: "session/a", token, holder: holder(owner), ttlMs: LONG_MS } } as const;
+const taking = (token: number, owner = "one", name = "session/a") => {
+  return { lease: { act: "take", name, token, holder: holder(owner), ttlMs: LONG_MS } } as const;
 };
 const releasing = (token: number) => ({ lease: { act: "release", name: "session/a", token } }) as const;
 
@@ -80,10 +80,12 @@ export const leaseCases: Cases = {
 
   "of appends that take one lease at once, one wins": async ({ store, another }) => {
     const others = [store, await another(), await another()];
-    const sent = others.map((each, index) =>
-      each.send(write(`session/a${index}`, 0), taking(1, `owner ${index}`)),
-    );
-    assert.deepEqual((await kindsOf(sent)).sort(), ["fenced", "fenced", "ok"]);
+    for (let round = 0; round < 20; round++) {
+      const sent = others.map((each, index) =>
+        each.send(write(`session/a${index}-${round}`, 0), taking(1, `owner ${index}`, `session/${round}`)),
+      );
+      assert.deepEqual((await kindsOf(sent)).sort(), ["fenced", "fenced", "ok"]);
+    }
   },
 
   "a free lease is granted with a token and its holder": async ({ store }) => {

@@ -206,7 +206,7 @@ test("no effect starts on a checkpoint that was not saved", async () => {
     const refused = expect(node({ log: [] }, configOn("never"))).rejects.toMatchObject({
       code: "STATE_STALE",
     });
-    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0));
     await vi.advanceTimersByTimeAsync(10_000);
     await refused;
   } finally {
