@@ -64,6 +64,8 @@ document.querySelector("#form").addEventListener("submit", (event) => {
   void chat.sendMessage({ text: input.value });
   input.value = "";
 });
+// Until here a message would be sent by the browser itself, and be lost.
+document.querySelector("#send").disabled = false;
 // Joins the answer that is under way, or continues one that a killed server left.
 await chat.resumeStream();
 
