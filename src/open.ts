@@ -252,6 +252,7 @@ export class Holdfast {
     this.calls = new OpenCalls(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
 
+  /** Where the store lies, without a password: `/app/.holdfast/store.db`. */
   get address(): string {
     return this.journal.store.address;
   }

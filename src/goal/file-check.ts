@@ -25,6 +25,7 @@ export interface FileCheck {
   readonly why: string | null;
 }
 
+/** The recorded files against the disk. `isOk` is false if any of them is DRIFTED or MISSING. */
 export interface FileReport {
   readonly isOk: boolean;
   readonly files: readonly FileCheck[];

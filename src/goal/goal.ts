@@ -85,6 +85,7 @@ export class Goal {
 
   // ── Reading ──
 
+  /** The goal's name in its store: `checkout`. */
   get id(): string {
     return this.#core.id;
   }

@@ -22,6 +22,7 @@ export interface GoalSummary {
   readonly updatedAt: Date;
 }
 
+/** Options of `holdfast.goals.erase`. */
 export interface RemoveGoalOptions {
   /** The project whose `.planning/` files of the goal go, too. By default the project of this store. */
   readonly root?: string;
@@ -29,7 +30,9 @@ export interface RemoveGoalOptions {
   readonly dryRun?: boolean;
 }
 
+/** Which goals `holdfast.goals.prune` removes: those that match all of these. */
 export interface PruneGoalOptions extends RemoveGoalOptions {
+  /** The time since the last change: `30 * 86_400_000`. */
   readonly olderThanMs?: number;
   /** Example: `done`. */
   readonly status?: string;
@@ -42,7 +45,12 @@ const PRUNE_OPTIONS = { ...REMOVE_OPTIONS, olderThanMs: "age", status: "text", k
 
 type RemoveFiles = (id: string, root: string | undefined) => Promise<void>;
 
-/** `holdfast.goals`: all goals of a store, without opening any. */
+/**
+ * `holdfast.goals`: all goals of a store, without opening any.
+ *
+ * @example
+ * for (const { id, status } of await holdfast.goals.list()) console.log(id, status);
+ */
 export class Goals {
   private readonly journal: Journal;
   private readonly removeFiles: RemoveFiles;

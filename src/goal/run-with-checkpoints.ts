@@ -55,6 +55,7 @@ export interface TaskAgent {
   verifyTask?(task: Task, evidence: Evidence): Promise<boolean | { accept: boolean; why?: string }>;
 }
 
+/** The second argument of `executeTask`: what is known about the task, and how to report progress. */
 export interface TaskContext {
   readonly goal: Goal;
   readonly briefing: string;
@@ -79,7 +80,14 @@ export interface RetryPolicy {
   readonly retryable?: (error: unknown) => boolean;
 }
 
+/**
+ * Options of `runWithCheckpoints`.
+ *
+ * @example
+ * await runWithCheckpoints(agent, goal, { session: "nightly", retry: { backoffMs: 5_000 }, signal });
+ */
 export interface RunOptions {
+  /** The agent that claims the tasks: `{ name: "claude", role: "worker" }`. Default: the goal's `by`. */
   readonly by?: Actor;
   /** The name of this run in the goal's history, e.g. `"nightly"`. Two live runs cannot share one. */
   readonly session?: string;
@@ -109,6 +117,7 @@ export interface RunOptions {
  */
 export type RunStatus = "done" | "waiting" | "blocked" | "failed" | "unplanned" | "stopped";
 
+/** The result of `runWithCheckpoints`. `text` is the report for people, and `why` says why the run ended. */
 export interface FinalReport {
   readonly status: RunStatus;
   readonly why: string;

@@ -117,6 +117,7 @@ export function endSession(
   return { events: [...released, { type: "session.ended", data }], result: tasks };
 }
 
+/** The end of a session in the goal's history, and what its successor should do next. */
 export interface HandoffInput extends EndInput {
   /** Why the session stops, e.g. `context is full`. */
   readonly reason: string;

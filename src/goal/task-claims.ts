@@ -67,8 +67,11 @@ export interface EvidenceInput {
  * await claim.submit({ summary: "done", files: ["src/parser.ts"] });
  */
 export class Claim {
+  /** Id of the claimed task: `T-001`. */
   readonly task: string;
+  /** The agent that holds the task. */
   readonly by: Actor;
+  /** The session in the goal's history that works on the task; null for a claim without one. */
   readonly session: string | null;
   /** The claim before this one: its agent, its last note and how it ended. */
   readonly previous: EndedClaim | null;
@@ -84,6 +87,7 @@ export class Claim {
     this.session = session;
   }
 
+  /** The fencing token of the lease. Pass it to a target that can refuse older tokens. */
   get token(): number {
     return this.lease.guard.token;
   }

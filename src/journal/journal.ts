@@ -40,13 +40,19 @@ const DAY_MS = 24 * 3_600_000;
  * const { state } = await holdfast.journal.load(visits, "home"); // reads only
  */
 export class Journal implements LogContext {
+  /** The store itself, by the verbs of the port. */
   readonly store: Store;
+  /** The namespace of every stream that this journal reads or writes. */
   readonly namespace: string;
+  /** Encodes events into payloads, and back. */
   readonly payloads: Payloads;
+  /** The leases that this process holds. */
   readonly leases: LeaseKeeper;
+  /** The wall clock, in milliseconds. */
   readonly now: () => number;
   /** Milliseconds of a monotonic clock, for durations: the wall clock may be set. */
   readonly steady: () => number;
+  /** Receives what went wrong without stopping an act. By default it is a process warning. */
   readonly warn: (error: unknown) => void;
   private readonly options: JournalOptions;
   private readonly unreferenced = new RecentBytes();
@@ -148,10 +154,12 @@ export class Journal implements LogContext {
     return new Journal({ ...this.options, namespace });
   }
 
+  /** Removes a whole stream and leaves a tombstone. A parent of forks is only hidden. */
   remove(stream: string, options: RemoveOptions = {}): Promise<Removal> {
     return removeStream(this, stream, options);
   }
 
+  /** Removes the streams that match, each in an append of its own. */
   prune(options: PruneOptions): Promise<PruneReport> {
     return prune(this, options);
   }

@@ -113,7 +113,9 @@ const NOTHING_TO_SEND: AppendOutcome = { outcome: "ok", heads: NONE, resent: fal
  * }));
  */
 export class Log<State> {
+  /** The stream's name: its kind and its id, such as `visits/home`. */
   readonly stream: string;
+  /** The table of events that the stream may hold. */
   readonly kind: StreamKind<State>;
   private readonly context: LogContext;
   private readonly snapshots: SnapshotKeeper<State>;
@@ -167,6 +169,7 @@ export class Log<State> {
     return this.currentRow;
   }
 
+  /** False until the first commit, and for a removed stream. */
   get exists(): boolean {
     return this.currentRow.state === "live" || this.currentHead.seq > 0;
   }

@@ -177,35 +177,64 @@ export type Verdict<Result> =
   | { readonly answer: "notYet"; readonly againInMs: number }
   | { readonly answer: "unsure"; readonly why: string };
 
-/** It happened: the result is recorded and the tool does not run again. */
+/**
+ * It happened: the result is recorded and the tool does not run again.
+ *
+ * @example
+ * verify: async (_args, { key }) => ((await payments.has(key)) ? landed({ paid: true }) : never())
+ */
 export function landed<Result>(result: Result): Verdict<Result> {
   return { answer: "landed", result };
 }
 
-/** It did not happen and cannot any more, because the target refuses our key: the tool runs again. */
+/**
+ * It did not happen and cannot any more, because the target refuses our key: the tool runs again.
+ *
+ * @example
+ * verify: async (_args, { token }) => ((await queue.fence(token)) ? never() : unsure("no fence"))
+ */
 export function never(): Verdict<never> {
   return { answer: "never" };
 }
 
 /**
- * There is no trace of it, but it may still arrive: `notYet({ againInMs: 5_000 })`. `verify` is asked again
- * until `settleMs` is over, then the tool runs again. Without `settleMs` a person is asked after a minute.
+ * There is no trace of it, but it may still arrive. `verify` is asked again until `settleMs` is over, then
+ * the tool runs again. Without `settleMs` a person is asked after a minute.
+ *
+ * @example
+ * verify: async (_args, { key }) =>
+ *   (await payments.has(key)) ? landed({ paid: true }) : notYet({ againInMs: 5_000 })
  */
 export function notYet(options: { againInMs: number }): Verdict<never> {
   return { answer: "notYet", againInMs: options.againInMs };
 }
 
-/** It cannot be found out: `unsure("no lookup")`. Only an `idempotent` tool runs again. See `interrupted`. */
+/**
+ * It cannot be found out: a person is asked. Only an `idempotent` tool runs again. See `interrupted`.
+ *
+ * @example
+ * verify: () => unsure("the mail server keeps no log")
+ */
 export function unsure(why: string): Verdict<never> {
   return { answer: "unsure", why };
 }
 
-/** Throw this from `execute` if nothing has happened for certain: the call fails instead of being unknown. */
+/**
+ * Throw this from `execute` if nothing has happened for certain: the call fails instead of being unknown.
+ *
+ * @example
+ * if (stock === 0) throw new DefiniteFailure("sold out"); // before anything was sent
+ */
 export class DefiniteFailure extends Error {
   override readonly name = "DefiniteFailure";
 }
 
-/** Throw this if the work goes on elsewhere: the call stays open, and the next run continues it. */
+/**
+ * Throw this from `execute` if the work continues elsewhere: the call stays open, and the next run asks again.
+ *
+ * @example
+ * if (job.state === "running") throw new NotFinished(`job ${job.id} still runs`);
+ */
 export class NotFinished extends Error {
   override readonly name = "NotFinished";
   /** True if a person has to answer something first. */

@@ -108,10 +108,15 @@ export interface ErrorDetail {
  */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
+  /** Stable name of the error: `SESSION_HELD`. `holdfast explain SESSION_HELD` says more. */
   readonly code: ErrorCode;
+  /** What to do, as an imperative or a command to paste. */
   readonly hint: string;
+  /** True if the same act may succeed later. */
   readonly retryable: boolean;
+  /** True if the act may have happened: reread before you decide. */
   readonly unknown: boolean;
+  /** Facts for programs, such as `{ session: "order-4711" }`. */
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, detail: ErrorDetail) {

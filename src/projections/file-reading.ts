@@ -56,7 +56,12 @@ export interface MigrateOptions {
   readonly dryRun?: boolean;
 }
 
-/** Migrates a JSON file on disk, with a backup beside it. Safe to run at every start. */
+/**
+ * Migrates a JSON file on disk, with a backup beside it. Safe to run at every start.
+ *
+ * @example
+ * const { written, backup } = await migrateFile(".planning/agent_state.json");
+ */
 export function migrateFile(file: string, options: MigrateOptions = {}): Promise<MigrationReport> {
   // A file that a person changed keeps a digest that does not fit, so that the edit is still noticed.
   const finish = (text: string, old: string): string => (readSeal(old).isIntact ? resealed(text) : text);

@@ -49,13 +49,17 @@ interface ImportNotes {
 
 const FILE_BYTES = 1024 * 1024;
 
+/** Options of `importState`. */
 export interface ImportOptions {
+  /** The page to import: `.planning/STATE.md`. */
   readonly file: string;
   /** The folder that paths in the file are relative to; files found there are recorded with their hash. */
   readonly root?: string;
+  /** The author of the imported events. Default: `{ name: "import", role: "human" }`. */
   readonly by?: Actor;
 }
 
+/** The new goal, and what of the page could not be kept as it was. */
 export interface ImportReport extends ImportNotes {
   readonly goal: Goal;
 }

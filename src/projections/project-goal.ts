@@ -13,6 +13,7 @@ import type { Actor, GoalState } from "../model/goal/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
 import { editLeft, editTaken, humanIsEditing } from "./refusals.ts";
 
+/** Options of `projectGoal`. */
 export interface ProjectOptions {
   /** The folder of the files, relative to the goal's root or the working directory. Default: `.planning`. */
   readonly folder?: string;
@@ -40,6 +41,14 @@ export interface ProjectOptions {
 const QUIET_MS = 5_000;
 const WAIT_MS = 10_000;
 
+/**
+ * The files of a goal, from `projectGoal(goal)`. They follow the goal until `close`.
+ *
+ * @example
+ * const folder = await projectGoal(goal);
+ * const { edits } = await folder.sync(); // after a pull, or when a person has edited STATE.md
+ * await folder.close();
+ */
 export class GoalFolder {
   private readonly goal: Goal;
   private readonly writer: FolderWriter;
@@ -57,6 +66,7 @@ export class GoalFolder {
     this.quietMs = options.quietMs ?? QUIET_MS;
   }
 
+  /** The absolute path of the folder. */
   get path(): string {
     return this.writer.folder;
   }

@@ -26,6 +26,7 @@ import { exactAge } from "../model/time.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { oneLine } from "./written-text.ts";
 
+/** Options of `resumeGoal`. */
 export interface ResumeOptions {
   /** The folder of the plan and summary files, below the goal's root. Default: `.planning`. */
   readonly folder?: string;
@@ -48,6 +49,7 @@ export interface ResumedTask {
   readonly section: string | null;
 }
 
+/** Where a goal stands, and what has to be reviewed before work continues. */
 export interface Resumption {
   /** `review`: something does not match. `stale`: older than its time to live. Both need `proceed`. */
   readonly status: "ready" | "review" | "stale";

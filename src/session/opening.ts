@@ -41,6 +41,7 @@ const DEFAULT_TTL_MS = 72 * 3_600_000;
  * const session = await holdfast.session("order-17", { title: "Refund", goal: "checkout", ttlMs: null });
  */
 export interface SessionOptions {
+  /** For lists. Without it, lists show the first question. */
   readonly title?: string;
   /** A folder for the agent's notes, e.g. `"./scratch"`. Stored only. */
   readonly scratchpadRoot?: string;

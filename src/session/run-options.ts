@@ -22,6 +22,7 @@ import type { CadenceOption } from "./versions.ts";
  * });
  */
 export interface RunOptions {
+  /** Answers the messages so far: `fromAnthropic(client, name)`, or any function. */
   readonly model: Model;
   /** The tools the model may call. Calls that an earlier process left open are settled with them, by name. */
   readonly tools?: readonly Tool[];

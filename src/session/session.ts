@@ -49,6 +49,7 @@ import { checkpointDraft, diffVersions, forkSession, noVersion, versionOf } from
  * const { text } = await session.run({ model, tools, prompt: "Refund order 17." });
  */
 export class Session {
+  /** The session's name in its store: `order-4711`. */
   readonly id: string;
   /** The state an earlier process left behind. Null for a new session. */
   readonly resumed: Resumed | null;
@@ -61,26 +62,32 @@ export class Session {
     this.core = core;
   }
 
+  /** `active` until `complete`, `fail` or a cancellation. */
   get status(): SessionStatus {
     return this.core.state.status;
   }
 
+  /** The time of the first opening. Reopening keeps it. */
   get createdAt(): Date {
     return new Date(this.core.state.createdAt);
   }
 
+  /** The time of the last event. */
   get updatedAt(): Date {
     return new Date(this.core.state.updatedAt);
   }
 
+  /** The title from `SessionOptions`. */
   get title(): string | null {
     return this.core.state.title;
   }
 
+  /** The agent's folder for notes, from `SessionOptions`. */
   get scratchpadRoot(): string | null {
     return this.core.state.scratchpadRoot;
   }
 
+  /** Data of the program, such as `{ customer: "c-9" }`. Frozen. */
   get metadata(): JsonObject {
     return freezeJson(this.core.state.metadata);
   }
@@ -95,10 +102,12 @@ export class Session {
     return this.core.messages;
   }
 
+  /** The plan of the latest version, frozen. */
   get plan(): Plan | null {
     return freezeJson(this.core.state.plan);
   }
 
+  /** Limits, what is spent, and what is reserved for calls in flight. */
   get budget(): Budget {
     return this.core.state.budget;
   }

@@ -10,6 +10,7 @@ type FieldType = "string" | "integer" | "number" | "boolean" | "string[]";
 export type FieldSpec = FieldType | { readonly enum: readonly [string, ...string[]] };
 export type FieldSpecs = Readonly<Record<string, FieldSpec>>;
 
+/** The fields of a project's own state and task board. */
 export interface StateTemplate {
   /** `billing` gives `billing_state.json` and `billing_board.json`. */
   readonly name: string;
@@ -34,6 +35,12 @@ const TASK: FieldSpecs = {
 const BUILD: FieldSpecs = { acceptance: "string[]" };
 const REVIEW: FieldSpecs = { reviews: "string[]", checklist: "string[]" };
 
+/**
+ * Generates schemas, typed managers and a migration scaffold: file texts by their paths. It writes nothing.
+ *
+ * @example
+ * const files = generateState({ name: "billing", state: { invoices: "string[]" } });
+ */
 export function generateState(template: StateTemplate): Readonly<Record<string, string>> {
   const { name } = template;
   const fields = { ...template.state, ...template.build, ...template.review };

@@ -18,6 +18,7 @@ import type { Ajv2020, ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
 import { HoldfastError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
 
+/** A JSON Schema (2020-12) as a value. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface SchemaProblem {

@@ -38,6 +38,7 @@ export interface SweepOptions {
   readonly notify?: (event: SupervisorEvent) => void | Promise<void>;
   /** Like `notify`, for a program that reads the event as JSON from standard input. */
   readonly notifyCommand?: CommandNotice;
+  /** Ends the sweep after the session at hand. */
   readonly signal?: AbortSignal;
 }
 
@@ -58,8 +59,9 @@ export interface SuperviseOptions extends SweepOptions {
   readonly parallel?: number;
   /** After this many deaths in a row no worker starts until a person has looked. 3 unless set. */
   readonly maxDeaths?: number;
-  /** The pause after a first death. It doubles each time, up to `maxBackoffMs`. 1 s and 5 min unless set. */
+  /** The pause after a first death. It doubles each time. 1 s unless set. */
   readonly backoffMs?: number;
+  /** The longest pause after a death. 5 min unless set. */
   readonly maxBackoffMs?: number;
   /** The time that workers have to stop before they are killed. 10 s unless set. */
   readonly graceMs?: number;

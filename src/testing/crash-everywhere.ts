@@ -19,7 +19,9 @@ export interface CrashEverywhereOptions {
   readonly effects: () => readonly string[] | Promise<readonly string[]>;
   /** Makes a fresh world and a fresh store before every experiment. Example: `() => rmSync("state", …)`. */
   readonly setup?: () => unknown;
+  /** More variables for the program: `{ STORE: "state/store.db" }`. */
   readonly env?: Readonly<Record<string, string>>;
+  /** The folder that the program runs in. Default: this process's. */
   readonly cwd?: string;
   /** The time limit of one run. Default: 60,000 (60 s). */
   readonly timeoutMs?: number;
@@ -63,7 +65,7 @@ export interface CrashReport {
  * Kills your agent with SIGKILL at every failpoint that it passes, and reports lost and doubled effects. A
  * program passes failpoints when it uses Holdfast, or when it calls `failpoint()` itself.
  *
- * ```ts
+ * @example
  * const report = await crashEverywhere({
  *   command: ["node", "agent.js"],
  *   setup: () => rmSync("state", { recursive: true, force: true }),
@@ -72,7 +74,6 @@ export interface CrashReport {
  * assert.deepEqual(report.lost, []);
  * assert.deepEqual(report.doubled, []);
  * assert.deepEqual(report.stuck, []);
- * ```
  */
 export async function crashEverywhere(options: CrashEverywhereOptions): Promise<CrashReport> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-crash-"));

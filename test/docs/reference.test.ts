@@ -5,12 +5,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { llmsText } from "./llms.ts";
+import { apiReference } from "./reference/api.ts";
 import { referencePages } from "./reference/pages.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const WRITTEN_BY_HAND = ["docs/reference/index.md"];
 
-const pages = await referencePages(root);
+const api = apiReference(root);
+const pages = await referencePages(api);
 
 describe("the reference", () => {
   test.each([...pages.keys()])("%s is what the code says now (npm run reference)", async (path) => {
@@ -19,6 +21,10 @@ describe("the reference", () => {
 
   test("llms.txt lists the pages that are there now (npm run reference)", async () => {
     await expect(llmsText()).toMatchFileSnapshot(join(root, "llms.txt"));
+  });
+
+  test("every public name has JSDoc, every function and class an example, every option a meaning", () => {
+    expect(api.gaps).toEqual([]);
   });
 
   test("has no page of something that is gone", () => {

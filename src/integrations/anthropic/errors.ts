@@ -36,7 +36,9 @@ export function refuseIncompleteCall({ model, content, stop_reason }: Anthropic.
  */
 export class AnthropicCallFailed extends Error {
   override readonly name = "AnthropicCallFailed";
+  /** True if the same request may succeed later: a rate limit, an overloaded server. */
   readonly retryable: boolean;
+  /** The HTTP status; undefined if no answer came. */
   readonly status: number | undefined;
 
   constructor(message: string, facts: { retryable: boolean; status?: number | undefined; cause?: unknown }) {

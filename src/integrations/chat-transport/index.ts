@@ -24,6 +24,7 @@ export interface DurableChatTransportOptions {
   readonly headers?: Maker<Record<string, string>>;
   /** More members of the body of a POST. */
   readonly body?: Maker<object>;
+  /** Whether requests carry cookies: `"include"` for a server on another origin. */
   readonly credentials?: "omit" | "same-origin" | "include";
   /** For tests, or a client of your own. Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
@@ -63,6 +64,7 @@ export class DurableChatTransport<Message extends UIMessage = UIMessage> impleme
     this.options = options;
   }
 
+  /** Sends the newest message, and streams the answer across lost connections. `useChat` calls it. */
   async sendMessages(sent: Sent<Message>): Promise<ReadableStream<UIMessageChunk>> {
     const { chatId, messages, trigger, messageId, abortSignal: signal, headers, body } = sent;
     const target = messages.find(({ id }) => id === messageId);
@@ -73,6 +75,7 @@ export class DurableChatTransport<Message extends UIMessage = UIMessage> impleme
     return this.follow(chatId, response, { headers: plain(headers), signal });
   }
 
+  /** Streams the answer under way from its first chunk; null if there is none. `useChat` calls it. */
   async reconnectToStream(wanted: Reconnected<Message>): Promise<ReadableStream<UIMessageChunk> | null> {
     const { abortSignal: signal } = wanted as { abortSignal?: AbortSignal };
     const asked = { headers: plain(wanted.headers), signal };

@@ -32,6 +32,7 @@ export interface HookInput {
   readonly agent_id?: string;
 }
 
+/** The answer of a hook of the SDK. */
 export interface HookOutput {
   readonly continue?: boolean;
   readonly stopReason?: string;
@@ -63,9 +64,13 @@ export type CanUseTool = (
 
 /** The options of `query()` that `durable` sets. */
 export interface QueryOptions {
+  /** Your hooks run beside those of `durable`. */
   readonly hooks?: Readonly<Record<string, readonly HookMatcher[] | undefined>>;
+  /** Your decision about a tool. It is asked with `permissions: "sdk"` only. */
   readonly canUseTool?: CanUseTool;
+  /** The limit of this query in dollars; the session's budget limits all of them. */
   readonly maxBudgetUsd?: number;
+  /** The most turns of this query. */
   readonly maxTurns?: number;
   readonly [name: string]: unknown;
 }

@@ -14,7 +14,9 @@ import type { CheckpointPlace } from "./loading.ts";
  */
 export class EffectFailed extends Error {
   override readonly name = "EffectFailed";
+  /** The call in the ledger. */
   readonly callId: string;
+  /** The recorded failure. */
   readonly error: CallError;
 
   constructor(callId: string, error: CallError) {

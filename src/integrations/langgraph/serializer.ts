@@ -37,10 +37,12 @@ const DEPTH_LIMIT = 200;
  * await new ExactSerializer().loadsTyped(type, bytes); // { due: Date, cents: 10n }
  */
 export class ExactSerializer implements SerializerProtocol {
+  /** Encodes a value, or throws with the path of the part that cannot be kept. */
   async dumpsTyped(data: unknown): Promise<[string, Uint8Array]> {
     return [TYPE, new TextEncoder().encode(JSON.stringify(encodeJson(data, "value").json))];
   }
 
+  /** Decodes what `dumpsTyped` has encoded. */
   async loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> {
     if (type !== TYPE) {
       throw new HoldfastError("CODEC_UNKNOWN", `saved value: unknown type ${JSON.stringify(type)}`, {

@@ -7,7 +7,9 @@ import { waitAsAsked } from "../retry-after.ts";
  */
 export class OpenAICallFailed extends Error {
   override readonly name = "OpenAICallFailed";
+  /** True if the same request may succeed later: a rate limit, an overloaded server. */
   readonly retryable: boolean;
+  /** The HTTP status; undefined if no answer came. */
   readonly status: number | undefined;
 
   constructor(message: string, facts: { retryable: boolean; status?: number | undefined; cause?: unknown }) {

@@ -46,7 +46,13 @@ export interface Lease {
   readonly deadline: number;
 }
 
-/** Empty data for `openMemory({ data })`: keep it to close one handle and open the next on the same. */
+/**
+ * Empty data for `openMemory({ data })`: keep it to close one handle and open the next on the same.
+ *
+ * @example
+ * const data = memoryData();
+ * const [one, other] = [openMemory({ data }), openMemory({ data })]; // two processes, as it were
+ */
 export function memoryData(): MemoryData {
   return { spaces: new Map() };
 }

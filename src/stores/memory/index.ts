@@ -42,7 +42,12 @@ export interface MemoryOptions {
   readonly data?: MemoryData;
 }
 
-/** A store with every promise of the port but durability: it ends with its process. */
+/**
+ * A store with every promise of the port but durability: it ends with its process.
+ *
+ * @example
+ * const holdfast = await open(undefined, { store: openMemory() });
+ */
 export function openMemory(options: MemoryOptions = {}): port.Store {
   // Whole milliseconds: their sums and differences are exact.
   const clock = options.clock ?? (() => Math.floor(performance.now()));

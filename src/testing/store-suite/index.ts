@@ -56,11 +56,10 @@ export interface StoreCase {
  * The contract of the port as cases for any test runner. Each case opens a store of its own, so cases may run
  * in any order and at once. `docs/guides/add-a-store.md` builds a small store that passes all of them.
  *
- * ```ts
+ * @example
  * for (const { topic, name, run } of storeSuite({ name: "my store", open: openForTest })) {
  *   test(`${topic}: ${name}`, run);
  * }
- * ```
  */
 export function storeSuite(subject: StoreSubject): StoreCase[] {
   return Object.entries(TOPICS).flatMap(([topic, cases]) =>

@@ -29,17 +29,30 @@ const OPTIONS: ts.CompilerOptions = {
   types: [],
 };
 
-export function apiPages(root: string): [string, string][] {
+export interface ApiReference {
+  /** Path and text of each page. */
+  readonly pages: readonly (readonly [path: string, text: string])[];
+  /** Public names without JSDoc, and functions and classes without an example. */
+  readonly gaps: readonly string[];
+}
+
+export function apiReference(root: string): ApiReference {
   const program = ts.createProgram(
     ENTRIES.map(([, , source]) => join(root, source)),
     OPTIONS,
     ownSourcesOnly(),
   );
   const checker = program.getTypeChecker();
-  return ENTRIES.map(([page, path, source]) => {
+  const entries = ENTRIES.map(([page, path, source]) => {
     const file = program.getSourceFile(join(root, source)) as ts.SourceFile;
-    return [`docs/reference/api/${page}.md`, apiPage(path, file, checker)];
+    return { page: `docs/reference/api/${page}.md`, path, names: namesOf(file, checker) };
   });
+  return {
+    pages: entries.map(({ page, path, names }) => [page, apiPage(path, names)]),
+    gaps: entries.flatMap(({ path, names }) =>
+      names.flatMap(({ name, target }) => gapsOf(`${path} ${name}`, target)),
+    ),
+  };
 }
 
 /** Types of packages are not needed, since the page shows source text. */
@@ -57,12 +70,44 @@ function ownSourcesOnly(): ts.CompilerHost {
 
 const KINDS = ["Functions", "Classes", "Types", "Constants"] as const;
 
-function apiPage(path: string, file: ts.SourceFile, checker: ts.TypeChecker): string {
+interface PublicName {
+  readonly name: string;
+  readonly target: ts.Symbol;
+}
+
+function namesOf(file: ts.SourceFile, checker: ts.TypeChecker): PublicName[] {
   const module = checker.getSymbolAtLocation(file) as ts.Symbol;
-  const names = checker.getExportsOfModule(module).map((symbol) => {
+  return checker.getExportsOfModule(module).map((symbol) => {
     const isAlias = (symbol.flags & ts.SymbolFlags.Alias) !== 0;
     return { name: symbol.name, target: isAlias ? checker.getAliasedSymbol(symbol) : symbol };
   });
+}
+
+/** An example is an `@example` tag or an indented block. */
+function gapsOf(name: string, target: ts.Symbol): string[] {
+  const [first] = target.declarations ?? [];
+  if (first === undefined) return [];
+  const gaps = docOf(first) === "" ? [`${name}: no JSDoc`] : [];
+  const needsExample = ts.isFunctionDeclaration(first) || ts.isClassDeclaration(first);
+  const hasExample = examplesOf(first).length > 0 || /^ {4}\S/m.test(docOf(first));
+  if (needsExample && !hasExample) gaps.push(`${name}: no example`);
+  const isOwn = (member: ts.ClassElement): boolean =>
+    isPublic(member) && (ts.getCombinedModifierFlags(member) & ts.ModifierFlags.Override) === 0;
+  const members = ts.isClassDeclaration(first) ? first.members.filter(isOwn) : [];
+  const documented = new Set(members.filter((each) => docOf(each) !== "").map((each) => nameOf(each)));
+  for (const each of new Set(members.map((member) => nameOf(member)))) {
+    if (!documented.has(each)) gaps.push(`${name}.${each}: no JSDoc`);
+  }
+  const options = ts.isInterfaceDeclaration(first) && name.endsWith("Options") ? first.members : [];
+  return [
+    ...gaps,
+    ...options
+      .filter((each) => each.name !== undefined && docOf(each) === "")
+      .map((each) => `${name}.${each.name?.getText()}: no JSDoc`),
+  ];
+}
+
+function apiPage(path: string, names: readonly PublicName[]): string {
   const sections = KINDS.map((kind) => {
     const texts = names
       .filter(({ target }) => kindOf(target) === kind)
@@ -91,9 +136,12 @@ function entry(name: string, target: ts.Symbol): string {
 
 function memberEntry(member: ts.ClassElement): string {
   const code = declarationText(member);
-  const name = (member.name as ts.Identifier | undefined)?.text ?? "constructor";
-  const parts = [`#### ${name}`, docOf(member), `\`\`\`ts\n${code}\n\`\`\``, ...examplesOf(member)];
+  const parts = [`#### ${nameOf(member)}`, docOf(member), `\`\`\`ts\n${code}\n\`\`\``, ...examplesOf(member)];
   return parts.filter((each) => each !== "").join("\n\n");
+}
+
+function nameOf(member: ts.ClassElement): string {
+  return (member.name as ts.Identifier | undefined)?.text ?? "constructor";
 }
 
 function isPublic(member: ts.ClassElement): boolean {
