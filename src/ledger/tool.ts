@@ -230,7 +230,7 @@ export class DefiniteFailure extends Error {
 }
 
 /**
- * Throw this from `execute` if the work continues elsewhere: the call stays open, and the next run asks again.
+ * Throw this from `execute` if the work continues elsewhere: the call stays open, and the next run continues.
  *
  * @example
  * if (job.state === "running") throw new NotFinished(`job ${job.id} still runs`);

@@ -110,7 +110,7 @@ export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
   /** Stable name of the error: `SESSION_HELD`. `holdfast explain SESSION_HELD` says more. */
   readonly code: ErrorCode;
-  /** What to do, as an imperative or a command to paste. */
+  /** The way out, as an imperative or a command to paste. */
   readonly hint: string;
   /** True if the same act may succeed later. */
   readonly retryable: boolean;

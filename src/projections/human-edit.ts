@@ -61,7 +61,7 @@ import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } fr
 import { normalText } from "./seal.ts";
 import { pageChanges, shownChanges, textsInLog, unrenderedLines } from "./state-page-edits.ts";
 
-/** What became of one edited file: `taken` was applied, `left` was not. */
+/** The outcome of one edited file: `taken` was applied, `left` was not. */
 export interface EditReport {
   readonly file: string;
   /**

@@ -58,7 +58,7 @@ export function migrate(value: JsonObject, { current, steps }: Migrations, what:
   return { value: migrated, from: from as number, steps: done };
 }
 
-/** What a migration did, or with `dryRun` would do. `backup` is the path of the file as it was. */
+/** The result of a migration, or with `dryRun` its preview. `backup` is the path of the file as it was. */
 export interface MigrationReport {
   readonly file: string;
   readonly from: number;

@@ -18,7 +18,7 @@ import { type NextState, type StateChange, StateFile } from "./state-file.ts";
 
 type JsonObject = Record<string, unknown>;
 
-/** What a `StateManager` checks before each write. */
+/** The rules that a `StateManager` checks before each write. */
 export interface StateSpec<State> {
   readonly schema: JsonSchema;
   /** The current `schema_version` and the steps from older ones. Default: version 1, no steps. */

@@ -38,7 +38,7 @@ export type DurableInput =
  */
 export interface EffectOptions<Args = never>
   extends Pick<ToolSpec<Args, unknown>, "dedupe" | "idempotent" | "settleMs" | "interrupted" | "definite"> {
-  /** What the tool does to the world: `"read"`, `"write"` or `"mutate"` (default). */
+  /** The effect of the tool on the world: `"read"`, `"write"` or `"mutate"` (default). */
   readonly effect?: ToolSpec<Args, unknown>["effect"];
   /** Asks the target whether an interrupted call happened. */
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<unknown>> | Verdict<unknown>;
