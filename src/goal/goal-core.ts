@@ -13,6 +13,7 @@ import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, Entry, GoalOperation, GoalState, Task, WaitingAct } from "../model/goal/index.ts";
 import { bySchema, checkRole, mayDo, SIGNED, signedText, taskOf } from "../model/goal/index.ts";
 import { formatPath } from "../model/json.ts";
+import { isoTime } from "../model/time.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { hashFile } from "./file-check.ts";
 import {
@@ -253,5 +254,14 @@ export function goalNotFound(id: string): HoldfastError {
   return new HoldfastError("GOAL_NOT_FOUND", `there is no goal ${id}`, {
     hint: "Open it with a `statement` to create it, or check the name and the namespace.",
     data: { goal: id },
+  });
+}
+
+/** The repository has the goal, but its events are dated so far ahead that none is merged yet. */
+export function goalWaits(id: string, until: number): HoldfastError {
+  const message = `there is no goal ${id} yet: its event files are dated more than a day ahead of this clock`;
+  return new HoldfastError("GOAL_NOT_FOUND", message, {
+    hint: `Check the clock of this machine (date). Any command merges the files from ${isoTime(until)} on.`,
+    data: { goal: id, until },
   });
 }

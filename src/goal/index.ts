@@ -6,7 +6,7 @@ export { dataElement, estimateTokens, MIN_BRIEFING_TOKENS, makeBriefing } from "
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
-export type { WriteGuard } from "./goal-core.ts";
+export { goalWaits, type WriteGuard } from "./goal-core.ts";
 export {
   type GoalSummary,
   Goals,
@@ -34,6 +34,7 @@ export {
   rememberRefused,
   seenBy,
   unseenEventFiles,
+  waitingGoals,
 } from "./seen-event-files.ts";
 export * as sessionActs from "./session-acts.ts";
 export {

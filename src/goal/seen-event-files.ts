@@ -35,7 +35,7 @@ const SEQ = 0;
 /** The oldest names beyond this are dropped; their files are read again. */
 const MAX_NAMES = 20_000;
 /** Another release may read what this one refuses. */
-const REFUSED_FOLD = `refused-event-files@1.${GOAL_FOLD_VERSION}`;
+const REFUSED_FOLD = `refused-event-files@2.${GOAL_FOLD_VERSION}`;
 const MAX_REFUSED = 5_000;
 
 interface Place {
@@ -151,8 +151,16 @@ export interface RefusedEventFile {
   /** Size and time of change: the file is read again once these differ. */
   readonly signature: string;
   readonly why: string;
-  /** The file is read again from then on; null: never. */
-  readonly until: number | null;
+  /** A sound file of this goal, dated ahead of the clock. It is read again at that time. */
+  readonly waiting: { readonly goal: string; readonly until: number } | null;
+}
+
+/** The goals that a folder has events of, which wait for their time, with the latest of these times. */
+export function waitingGoals(refused: Iterable<RefusedEventFile>): ReadonlyMap<string, number> {
+  const goals = new Map<string, number>();
+  for (const { waiting } of refused)
+    if (waiting) goals.set(waiting.goal, Math.max(waiting.until, goals.get(waiting.goal) ?? 0));
+  return goals;
 }
 
 /** A pull may bring thousands of bad files. An answer names the first of them, and counts the rest. */
@@ -180,8 +188,8 @@ export async function refusedEventFiles(
   const known = remembered ? [...remembered] : await readRefused(place);
   const path = join(folder, EVENTS);
   return known.filter(
-    ({ name, signature, until }) =>
-      there.has(name) && (until === null || now < until) && fileSignature(path, name) === signature,
+    ({ name, signature, waiting }) =>
+      there.has(name) && (!waiting || now < waiting.until) && fileSignature(path, name) === signature,
   );
 }
 

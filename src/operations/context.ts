@@ -6,7 +6,7 @@
  */
 
 import { saveClaims, spoolFolder } from "../agent-sessions/index.ts";
-import { type Goal, goalCore, openGoal, resetLostClaims } from "../goal/index.ts";
+import { type Goal, goalCore, goalWaits, openGoal, resetLostClaims } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, mayDo } from "../model/goal/index.ts";
@@ -254,9 +254,16 @@ export class Context {
     const rows = await goalRows(journal);
     const { all, open: goals, current } = knownGoals(rows, currentGoal(this.place));
     const named = id ?? this.defaultGoal;
+    if (named === undefined ? all.length === 0 : !all.includes(named)) this.refuseWaiting(named);
     if (named !== undefined) return matchId("goal", named, all, "GOAL_NOT_FOUND", "holdfast goal list");
     if (current !== null) return current;
     throw goals.length === 0 ? this.noGoal() : this.severalGoals(goals);
+  }
+
+  /** Call it for a goal that the store does not have: throws if its events wait for their time. */
+  refuseWaiting(named: string | undefined): void {
+    for (const [goal, until] of this.merge?.waiting ?? [])
+      if (named === undefined || named === goal) throw goalWaits(goal, until);
   }
 
   private noGoal(): HoldfastError {

@@ -179,7 +179,7 @@ function goalView({ state, seq, now, notTakenIn, asOf }: Shown): z.input<typeof 
 async function refuseExisting(context: Context, id: string): Promise<void> {
   const { journal } = await context.current();
   const row = await journal.row(streamName("goal", id));
-  if (row.state === "gone") return;
+  if (row.state === "gone") return context.refuseWaiting(id);
   throw new HoldfastError("STREAM_EXISTS", `goal ${id}: it exists already`, {
     hint: `Show it: holdfast goal show ${id}. Or choose another name.`,
     data: { goal: id },

@@ -52,11 +52,13 @@ export interface EventMerge {
   readonly problems: readonly string[];
   /** Names of all event files at that time; null if the folder could not be listed. */
   readonly names: readonly string[] | null;
+  /** Goals with event files that are merged at a later time. */
+  readonly waiting: ReadonlyMap<string, number>;
   /** The error that keeps a goal from being merged, if any. Writing to that goal is refused with it. */
   failureOf(goal: string): unknown;
 }
 
-const NO_EVENTS: EventMerge = { problems: [], names: null, failureOf: () => null };
+const NO_EVENTS: EventMerge = { problems: [], names: null, waiting: new Map(), failureOf: () => null };
 
 /** Merges new event files. Warns of what cannot be merged; the store then answers as it is. */
 export async function mergeNewEvents(place: StorePlace, { journal }: Holdfast): Promise<EventMerge> {
@@ -68,13 +70,13 @@ export async function mergeNewEvents(place: StorePlace, { journal }: Holdfast): 
   };
   try {
     const { mergeAllEvents } = await import("../projections/index.ts");
-    const { names, failed } = await mergeAllEvents(journal, folderOf(place), report);
-    return { problems, names, failureOf: (goal) => failed.get(goal) ?? null };
+    const { names, failed, waiting } = await mergeAllEvents(journal, folderOf(place), report);
+    return { problems, names, waiting, failureOf: (goal) => failed.get(goal) ?? null };
   } catch (error) {
     report(error);
     // A read-only store, or an unreadable folder, still has everything that was merged before.
     const isHarmless = isHoldfastError(error, "STORE_READONLY") || isHoldfastError(error, "STORE_IO");
-    return { problems, names: null, failureOf: () => (isHarmless ? null : error) };
+    return { ...NO_EVENTS, problems, failureOf: () => (isHarmless ? null : error) };
   }
 }
 

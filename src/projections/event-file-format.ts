@@ -24,6 +24,7 @@ import { compareEntries, entrySchema, entryText, entryUid, goalKind, MERGED } fr
 import { canonicalOf } from "../model/json.ts";
 import { isId } from "../model/names.ts";
 import { makeEvent } from "../model/stream/index.ts";
+import { isoTime } from "../model/time.ts";
 import { parseJson, UnreadableText } from "../state-files/index.ts";
 import { normalText } from "./seal.ts";
 
@@ -39,10 +40,14 @@ const END_CHARACTERS = 600;
 
 /** The file is sound, but dated ahead of this clock: it is merged when its time has come. */
 export class FutureEvents extends UnreadableText {
+  readonly goal: string;
   readonly until: number;
 
-  constructor(until: number) {
-    super("its events are dated more than a day ahead of this clock");
+  constructor(goal: string, latest: number) {
+    const until = latest - AHEAD_MS;
+    const merged = `merged from ${isoTime(until)} on`;
+    super(`its events are dated more than a day ahead of this clock, so they are ${merged}`);
+    this.goal = goal;
     this.until = until;
   }
 }
@@ -121,7 +126,7 @@ export function readEventFile(
     lines.push({ entry, line });
     from = to + 1;
   }
-  if (latest > now + AHEAD_MS) throw new FutureEvents(latest - AHEAD_MS);
+  if (latest > now + AHEAD_MS) throw new FutureEvents(goal, latest);
   return { goal, lines };
 }
 

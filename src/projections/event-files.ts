@@ -36,6 +36,7 @@ import {
   eventsUnreadable,
   fileSignature,
   goalCore,
+  goalWaits,
   markEventFilesSeen,
   mergeGoal,
   type RefusedEventFile,
@@ -43,11 +44,12 @@ import {
   rememberRefused,
   seenBy,
   unseenEventFiles,
+  waitingGoals,
 } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import { type Entry, EntryReader, type EventIds } from "../model/goal/index.ts";
-import { quoteValue } from "../model/names.ts";
+import { type Entry, EntryReader, type EventIds, goalKind } from "../model/goal/index.ts";
+import { quoteValue, streamName } from "../model/names.ts";
 import { prepareFile, readBounded, syncFolder, UnreadableText } from "../state-files/index.ts";
 import {
   type EntryLine,
@@ -74,7 +76,9 @@ const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
 /**
  * Merges the event files of a folder into the store, as after a clone or a pull, and reports on the goals
  * that had new events. Writes nothing into the folder. With `only`, it handles that goal alone and throws its
- * errors; otherwise an invalid file or goal does not stop the others: `warn` gets the error.
+ * errors; otherwise an invalid file or goal does not stop the others: `warn` gets the error. Throws
+ * `GOAL_NOT_FOUND` if `only` is not in the store and its events wait for their time. A goal that is created
+ * instead would compete with the one that waits.
  */
 export async function mergeEventFolder(
   journal: Journal,
@@ -82,13 +86,19 @@ export async function mergeEventFolder(
   only?: string,
   warn: (error: unknown) => void = journal.warn,
 ): Promise<ReadonlyMap<string, MergeReport>> {
-  return (await mergeAllEvents(journal, folder, warn, only)).reports;
+  const { reports, waiting } = await mergeAllEvents(journal, folder, warn, only);
+  const until = only === undefined ? undefined : waiting.get(only);
+  if (only === undefined || until === undefined) return reports;
+  if ((await journal.row(streamName(goalKind.kind, only))).head.seq === 0) throw goalWaits(only, until);
+  return reports;
 }
 
 interface FolderMerge {
   readonly reports: ReadonlyMap<string, MergeReport>;
   readonly names: readonly string[];
   readonly failed: ReadonlyMap<string, unknown>;
+  /** Goals with events that are merged at a later time. */
+  readonly waiting: ReadonlyMap<string, number>;
 }
 
 export async function mergeAllEvents(
@@ -104,14 +114,13 @@ export async function mergeAllEvents(
   const now = journal.now();
   const before = await refusedEventFiles(journal, path, names, now);
   const tell = (refused: readonly RefusedEventFile[]): void => {
-    const files = refused.map(({ name, why }) => ({ file: `${EVENTS}/${name}`, why }));
-    eventFileNotes(path, files).forEach(warn);
+    eventFileNotes(path, refused.map(reported)).forEach(warn);
   };
   const asked = { goal: only, listed: names, now, refused: before };
   const unseen = await unseenEventFiles(journal, path, asked);
   if (unseen.length === 0) {
     tell(before);
-    return { reports, names, failed };
+    return { reports, names, failed, waiting: waitingGoals(before) };
   }
   const { goals, refused, fileOf } = await readEventsFolder(path, unseen, now);
   const sourceOf = await sourcesOf(path, EVENTS, fileOf);
@@ -137,12 +146,14 @@ export async function mergeAllEvents(
     if (others.length > 0) await markEventFilesSeen(journal, only, { own: [], others });
   }
   await rememberRefused(journal, refused);
-  return { reports, names, failed };
+  return { reports, names, failed, waiting: waitingGoals([...before, ...refused]) };
 }
 
 export interface RefusedFile {
   readonly file: string;
   readonly why: string;
+  /** The file is sound, and merged from then on. */
+  readonly until?: number;
 }
 
 interface HeldFile {
@@ -155,6 +166,11 @@ export interface EventLook {
   readonly fresh: readonly Entry[];
   readonly refused: RefusedFile[];
   readonly sourceOf: SourceOf;
+}
+
+function reported({ name, why, waiting }: RefusedEventFile): RefusedFile {
+  const shown = EVENT_FILE.test(name) ? name : quoteValue(name);
+  return { file: `${EVENTS}/${shown}`, why, ...(waiting && { until: waiting.until }) };
 }
 
 const NO_FILES: ReadonlyMap<string, string> = new Map();
@@ -225,8 +241,7 @@ export class EventFiles {
     }
     await rememberRefused(this.journal, refused);
     this.pending = this.pending.filter(({ uid }) => !known.has(uid));
-    const shown = (name: string): string => (EVENT_FILE.test(name) ? name : quoteValue(name));
-    const reports = [...told, ...refused].map(({ name, why }) => ({ file: `${EVENTS}/${shown(name)}`, why }));
+    const reports = [...told, ...refused].map(reported);
     const fileOf = this.pending.length === 0 ? NO_FILES : this.fileOf;
     const sourceOf = await sourcesOf(this.planning, EVENTS, fileOf);
     return { fresh: this.pending, refused: reports, sourceOf };
@@ -458,7 +473,7 @@ async function refusalOf(
     return null;
   } catch (error) {
     if (!(error instanceof UnreadableText)) throw error;
-    const until = error instanceof FutureEvents ? error.until : null;
-    return { name, signature, why: error.message, until };
+    const waiting = error instanceof FutureEvents ? { goal: error.goal, until: error.until } : null;
+    return { name, signature, why: error.message, waiting };
   }
 }

@@ -174,8 +174,11 @@ export class FolderWriter {
         await this.prepareFolders();
         return await act(lease, attempt);
       } catch (error) {
+        // Git removes a folder with the last file in it: the next attempt makes it again.
+        const isFolderGone = (error as NodeJS.ErrnoException).code === "ENOENT";
+        if (isFolderGone) this.isReady = false;
         // Stopped for longer than the lease: try again, unless another process is done by then.
-        if (!isHoldfastError(error, "LEASE_LOST") || attempt === ATTEMPTS) throw error;
+        if (!(isFolderGone || isHoldfastError(error, "LEASE_LOST")) || attempt === ATTEMPTS) throw error;
       } finally {
         await lease.release();
       }

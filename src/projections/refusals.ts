@@ -77,15 +77,18 @@ export function editLeft(edit: {
   return refusal("EDIT_LEFT", message, hint, { file, beside, left });
 }
 
+const CHECK_CLOCK = "Check the clock of this machine (date). Any command merges the file at that time.";
+
 /** Notes, not thrown: the goal works without the files. One for each of the first files, one for the rest. */
 export function eventFileNotes(
   folder: string,
-  refused: readonly { readonly file: string; readonly why: string }[],
+  refused: readonly { readonly file: string; readonly why: string; readonly until?: number }[],
 ): HoldfastError[] {
-  const notes = refused.slice(0, REFUSED_NAMED).map(({ file, why }) => {
-    const hint = `The file was left alone. Restore it from git, in that folder: git checkout HEAD -- ${file}`;
+  const notes = refused.slice(0, REFUSED_NAMED).map(({ file, why, until }) => {
+    const restore = `Restore it from git, in that folder: git checkout HEAD -- ${file}`;
+    const hint = `The file was left alone. ${until === undefined ? restore : CHECK_CLOCK}`;
     const message = `${file} in ${quoteValue(folder)} was not merged: ${why}`;
-    return refusal("EVENT_FILE_REFUSED", message, hint, { folder, file, why });
+    return refusal("EVENT_FILE_REFUSED", message, hint, { folder, file, why, ...(until && { until }) });
   });
   if (refused.length <= REFUSED_NAMED) return notes;
   const hint = "Look at what the last pull brought: git log -- .planning/events";

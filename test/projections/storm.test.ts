@@ -119,6 +119,19 @@ afterEach(async () => {
   for (const copy of copies.splice(0)) await copy.dispose();
 });
 
+test("a folder that git removed with its last file is made again by a program that goes on", async () => {
+  const copy = await Copy.make(new WallClock());
+  copies.push(copy);
+  const planning = join(copy.root, ".planning");
+  for (const folder of ["decisions", "events"]) rmSync(join(planning, folder), { recursive: true });
+  await copy.goal.decide(about("one"));
+  await copy.folder.sync();
+  expect(readdirSync(join(planning, "decisions"))).toHaveLength(1);
+  const fresh = await Copy.make(new WallClock(), copy);
+  copies.push(fresh);
+  expect(fresh.goal.state.decisions.size).toBe(1);
+});
+
 test("sealed files that are no record are removed or set aside, and `check` names the rest", async () => {
   const copy = await Copy.make(new WallClock());
   copies.push(copy);

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { type Goal, openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import { encodeGoal } from "../../src/model/goal/index.ts";
 import { canonicalJson } from "../../src/model/json.ts";
 import {
@@ -45,7 +46,10 @@ export interface StormOptions {
   /** Operations of each clone. */
   readonly operations: number;
   readonly seed: number;
-  /** Clocks of the clones differ by up to so much, in both directions. */
+  /**
+   * Clocks of the clones differ by up to so much, in both directions. The first clone has the earliest one, so
+   * that the goal has begun everywhere. Events that are dated more than a day ahead wait, in some clones.
+   */
   readonly skewMs: number;
 }
 
@@ -91,10 +95,11 @@ export class Clone {
 
   async work(now: () => number, isFirst: boolean): Promise<void> {
     const warn = (error: unknown): void => {
-      throw error;
+      const isWaiting = isHoldfastError(error, "EVENT_FILE_REFUSED") && error.data["until"] !== undefined;
+      if (!isWaiting) throw error;
     };
     this.journal = new Journal({ store: await openMemory(), now, warn });
-    if (!isFirst) await mergeEventFolder(this.journal, join(this.root, ".planning"));
+    if (!isFirst) await mergeEventFolder(this.journal, join(this.root, ".planning"), "checkout");
     const made = isFirst ? { statement: "Ship it", ...BEGINNING } : {};
     this.goal = await openGoal(this.journal, "checkout", {
       by: human,
@@ -198,8 +203,10 @@ async function rage(root: string, clones: Clone[], options: StormOptions): Promi
     at += 7;
     return at + skew;
   };
-  for (let index = 0; index < options.clones; index++) {
-    const skew = skewMs === 0 ? 0 : random(2 * skewMs) - skewMs;
+  const skews = Array.from({ length: options.clones }, () =>
+    skewMs === 0 ? 0 : random(2 * skewMs) - skewMs,
+  );
+  for (const [index, skew] of skews.sort((one, other) => one - other).entries()) {
     const clone = new Clone(join(root, `c${index}`));
     const [first] = clones;
     mkdirSync(clone.root);
@@ -225,6 +232,8 @@ async function rage(root: string, clones: Clone[], options: StormOptions): Promi
     if (random(4) === 0) await clone.commit();
     if (random(6) === 0) await merge(clone, pick(clones, random));
   }
+  // The time of every event has come.
+  at += 2 * skewMs;
   // Twice in any order is enough to bring everything everywhere, and the numbers that the first round gave.
   for (let round = 0; round < 2; round++)
     for (const [into, from] of shuffled(allPairs(clones), random)) await merge(into, from);
