@@ -5,17 +5,14 @@
  *     look    reads files that are new, and returns the events that the goal does not know
  *     trust   replaces the first look after a command that has just merged the folder
  *     save    writes events that no file holds into a new file, or into several
- *     tidy    combines many small files into one, then removes them
+ *     tidy    combines small files that git does not track into one, then removes them
  *
  * Invariants
  *  - A file is written whole under the hash of its content and never written again: two writers of one name
  *    write the same bytes.
  *  - A file is removed only when every event in it stands in a file that was synced before.
- *  - The new file is more than twice as large as each one it replaces. Git treats a removed and an added file
- *    that are half alike as a rename, and two branches that rename one file differently conflict. Git never
- *    compares files that differ this much in size. See `docs/decisions/012-*.md`.
- *  - A copy combines only files with events that it wrote itself. Two copies that combined overlapping sets
- *    would make two files that are alike, and git would take one for a rename of the other.
+ *  - A file that git tracks is never removed. A commit, a clone or another branch may have it, and git would
+ *    take a removed and an added file that are half alike for a rename. See `docs/decisions/012-*.md`.
  *  - An invalid file is left alone and reported, and none of its events is merged. If the goal knows some of
  *    its events, they are saved again in another file. The store remembers it, so that it is read once and
  *    named by every command (`seen-event-files.ts`).
@@ -26,8 +23,8 @@
  * | `tidy` | events in two files: the next `tidy` combines them |
  */
 
-import { statSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { rmSync, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Goal, MergeReport } from "../goal/index.ts";
 import {
@@ -60,6 +57,7 @@ import {
   makeEventFile,
   readEventFile,
 } from "./event-file-format.ts";
+import { gitDirectory, newerThanIndex, untrackedFiles } from "./git.ts";
 import { type SourceOf, sourcesOf } from "./git-authors.ts";
 import { eventFileNotes } from "./refusals.ts";
 
@@ -70,8 +68,8 @@ const FILE_BYTES = 16 * 1024 * 1024;
 const LOOK_BYTES = 256 * 1024 * 1024;
 const MADE_BYTES = 8 * 1024 * 1024;
 const HEAD_BYTES = 512;
-/** More than `above` files are combined, at least `least` at once; files of `sealedBytes` are left alone. */
-const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
+/** More than `above` files that no commit has become one; a file of `sealedBytes` is left alone. */
+const TIDY = { above: 3, sealedBytes: 256 * 1024 };
 
 /**
  * Merges the event files of a folder into the store, as after a clone or a pull, and reports on the goals
@@ -284,44 +282,27 @@ export class EventFiles {
     await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [], ...(saved && { saved }) });
   }
 
+  /** Leaves about one file per commit: each save adds one, and a commit seals those that are there. */
   async tidy(goal: Goal, isOurs: () => Promise<boolean>): Promise<void> {
-    if (this.held.size <= TIDY.above) return;
-    const own = await this.ownFiles(goal);
-    if (own.length <= TIDY.above) return;
-    const some = this.tidiable(own);
-    if (some.length === 0) return;
+    const small = [...this.held].filter(([, { bytes }]) => bytes < TIDY.sealedBytes).map(([name]) => name);
+    if (small.length <= TIDY.above) return;
+    const recent = newerThanIndex(this.folder, await gitDirectory(this.folder), small);
+    if (recent.length <= TIDY.above) return;
+    const some = (await untrackedFiles(this.folder, recent)).slice(0, MADE_BYTES / TIDY.sealedBytes);
+    if (some.length <= TIDY.above) return;
     const lines: EntryLine[] = [];
     for (const name of some) lines.push(...(await this.read(name, this.journal.now())));
     const whole = makeEventFile(this.goal, lines);
-    const largest = Math.max(...some.map((name) => this.held.get(name)?.bytes ?? 0));
-    if (Buffer.byteLength(whole.text) <= 2 * largest) return;
     if (!(await this.place(whole, lines, isOurs))) return;
-    for (const name of some) {
-      await rm(join(this.folder, name), { force: true });
+    // A `git add` may have come meanwhile. It takes the lock of the index before it reads a file.
+    for (const name of newerThanIndex(this.folder, await gitDirectory(this.folder), some)) {
+      // A process that was killed here left the combined file beside its parts.
+      if (name === whole.name) continue;
+      rmSync(join(this.folder, name), { force: true });
       this.held.delete(name);
     }
     await syncFolder(this.folder);
     await this.record(goal, [whole.name]);
-  }
-
-  /** Small files whose events were all written here. */
-  private async ownFiles({ state }: Goal): Promise<[name: string, file: HeldFile][]> {
-    for (const [name, { uids }] of [...this.held]) if (!uids) await this.read(name, this.journal.now());
-    return [...this.held].filter(([, { bytes, uids }]) => {
-      const isOwn = uids?.every((uid) => !state.origins.has(uid)) ?? false;
-      return isOwn && bytes < TIDY.sealedBytes;
-    });
-  }
-
-  private tidiable(own: readonly [string, HeldFile][]): string[] {
-    const small = [...own].sort(([a, x], [b, y]) => x.bytes - y.bytes || (a < b ? -1 : 1));
-    for (let count = small.length; count >= TIDY.least; count--) {
-      const some = small.slice(0, count);
-      const total = some.reduce((sum, [, { bytes }]) => sum + bytes, 0);
-      const isLarger = total > TIDY.growth * (some.at(-1)?.[1].bytes ?? 0);
-      if (isLarger && total <= MADE_BYTES) return some.map(([name]) => name);
-    }
-    return [];
   }
 
   private walkFrom({ state }: Goal): { seq: number; reader: EntryReader } | undefined {

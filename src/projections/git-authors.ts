@@ -6,28 +6,16 @@
  * The evidence is the reflog, which only this repository writes: `commit: …` for a commit that was made here.
  */
 
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { CommitSource } from "../model/goal/index.ts";
-import { gitDirectory } from "./git.ts";
+import { gitDirectory, readGit } from "./git.ts";
 import { normalText, readSeal } from "./seal.ts";
 
-const GIT_MS = 5_000;
-const GIT_BYTES = 16 << 20;
 const AUTHOR_CHARACTERS = 128;
 /** More names than this are not passed one by one. */
 const MAX_NAMED = 200;
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
-
-/** The output of a git command that only reads; null if git is missing, fails or takes too long. */
-function readGit(folder: string, args: readonly string[]): Promise<string | null> {
-  const quiet = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"];
-  const options = { cwd: folder, timeout: GIT_MS, maxBuffer: GIT_BYTES, encoding: "utf8" } as const;
-  return new Promise((done) => {
-    execFile("git", [...quiet, ...args], options, (error, stdout) => done(error ? null : stdout));
-  });
-}
 
 const AS_SOURCE = "--format=%x01%H%x00%an";
 

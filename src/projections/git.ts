@@ -2,8 +2,12 @@
  * Guesses whether git, and not a person, has just changed files, and whose commits it brought. Evidence: the
  * reflog of HEAD, and many files that change at once. An edit that was committed in this repository is in no
  * other store yet; the store of another clone may apply its own edits, too.
+ *
+ * Also says which files git does not track.
  */
 
+import { execFile } from "node:child_process";
+import { existsSync, statSync } from "node:fs";
 import { open, readFile, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { signatureAt, writeFileWhole } from "../state-files/index.ts";
@@ -11,6 +15,8 @@ import { signatureAt, writeFileWhole } from "../state-files/index.ts";
 const NEAR_MS = 2_000;
 const LOG_BYTES = 1 << 20;
 const AT_ONCE = { files: 5, withinMs: 1_000 };
+const GIT_MS = 5_000;
+const GIT_BYTES = 16 << 20;
 
 /** `here`: committed or stashed in this repository. `elsewhere`: perhaps from another clone. */
 export type Brought = "here" | "elsewhere" | "bulk";
@@ -114,6 +120,42 @@ export async function gitDirectory(folder: string): Promise<string | null> {
     }
     if (dirname(at) === at) return null;
   }
+}
+
+/** The output of a git command that only reads; null if git is missing, fails or takes too long. */
+export function readGit(folder: string, args: readonly string[]): Promise<string | null> {
+  const quiet = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"];
+  const options = { cwd: folder, timeout: GIT_MS, maxBuffer: GIT_BYTES, encoding: "utf8" } as const;
+  return new Promise((done) => {
+    execFile("git", [...quiet, ...args], options, (error, stdout) => done(error ? null : stdout));
+  });
+}
+
+/**
+ * The files among `names` that git cannot track, unless a clock or a copy of the folder lies: git has not
+ * written its index since they were made. It costs no process. While git writes its index there are none.
+ */
+export function newerThanIndex(
+  folder: string,
+  directory: string | null,
+  names: readonly string[],
+): readonly string[] {
+  if (directory === null) return names;
+  if (existsSync(join(directory, "index.lock"))) return [];
+  const written = statSync(join(directory, "index"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return names.filter((name) => {
+    const made = statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    return made > written;
+  });
+}
+
+/** The files among `names` that git says it does not track; none if git cannot be asked. */
+export async function untrackedFiles(folder: string, names: readonly string[]): Promise<readonly string[]> {
+  if ((await gitDirectory(folder)) === null) return names;
+  const listed = await readGit(folder, ["ls-files", "-z", "--", ...names]);
+  if (listed === null) return [];
+  const tracked = new Set(listed.split("\0"));
+  return names.filter((name) => !tracked.has(name));
 }
 
 /** After a merge git keeps the lines of both sides of a rendered file; the next sync renders it again. */

@@ -1,7 +1,15 @@
 // A goal in a repository, with the real git: branches, clones and worktrees.
 
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, describe, expect, test } from "vitest";
@@ -175,31 +183,64 @@ describe("two branches that each add a task, a decision and a blocker of the sam
   });
 });
 
-test("two branches that each combined many event files merge without conflict", async () => {
-  const a = await begin();
-  const updates = process.env["HOLDFAST_FULL"] === "1" ? 300 : 30;
-  const write = async ({ goal }: Tree, who: string): Promise<void> => {
-    for (let index = 0; index < updates; index++) {
+describe("files of events that git tracks", () => {
+  const eventsIn = (tree: { root: string }): string[] => readdirSync(join(tree.root, ".planning/events"));
+  const write = async ({ goal }: Tree, who: string, times: number): Promise<void> => {
+    for (let index = 0; index < times; index++)
       await goal.fact({ key: `${who} ${index % 9}`, value: index, source: "a command that printed this" });
-    }
   };
-  await write(a, "base");
-  a.commit();
-  const b = await cloneOf(a).work();
-  await write(a, "a");
-  await write(b, "b");
-  a.commit();
-  b.commit();
-  const removed = (tree: Tree): string[] =>
-    tree.git("log", "--diff-filter=D", "--name-only", "--format=").trim().split("\n");
-  expect(removed(a)[0]).toMatch(/events\//);
-  expect(removed(b)[0]).toMatch(/events\//);
-  expect(a.merge(b)).toMatchObject({ status: 0 });
-  const { merged } = await a.folder.sync();
-  expect(merged).toMatchObject({ events: updates, notApplied: [] });
-  const files = readdirSync(join(a.root, ".planning/events"));
-  expect(files.length).toBeLessThan(60);
-  expect(a.goal.revision).toBe(3 + 3 * updates);
+  const removed = (tree: Tree): string =>
+    tree.git("log", "--diff-filter=D", "--name-only", "--format=", "--", ".planning/events").trim();
+
+  test("are never removed, while the others become one per commit", async () => {
+    const tree = await begin();
+    const commits = 12;
+    for (let count = 0; count < commits; count++) {
+      await write(tree, `commit ${count}`, 10);
+      const tracked = tree.git("ls-files", "--deleted").trim();
+      expect(tracked, "a tracked file is gone").toBe("");
+      tree.commit();
+    }
+    expect(removed(tree)).toBe("");
+    expect(eventsIn(tree).length).toBeLessThanOrEqual(1 + 4 * commits);
+    const clone = await cloneOf(tree).work();
+    expect(clone.goal.state.known.size).toBe(tree.goal.state.known.size);
+  });
+
+  test("stay when they are only staged, and in a copy whose files are newer than its index", async () => {
+    const tree = await begin();
+    await write(tree, "staged", 2);
+    tree.git("add", "-A");
+    const staged = eventsIn(tree);
+    await write(tree, "later", 20);
+    expect(eventsIn(tree)).toEqual(expect.arrayContaining(staged));
+    expect(tree.git("ls-files", "--deleted")).toBe("");
+    await tree.holdfast?.close();
+    open_.splice(0);
+    tree.commit();
+    for (const name of eventsIn(tree)) utimesSync(join(tree.root, ".planning/events", name), 4e9, 4e9);
+    const copied = await new Tree(tree.root).work();
+    await write(copied, "copied", 20);
+    expect(tree.git("ls-files", "--deleted")).toBe("");
+  });
+
+  test("of two branches merge without conflict, however many each has combined before", async () => {
+    const a = await begin();
+    const updates = process.env["HOLDFAST_FULL"] === "1" ? 300 : 30;
+    await write(a, "base", updates);
+    a.commit();
+    const b = await cloneOf(a).work();
+    await write(a, "a", updates);
+    await write(b, "b", updates);
+    a.commit();
+    b.commit();
+    expect(a.merge(b)).toMatchObject({ status: 0 });
+    const { merged } = await a.folder.sync();
+    expect(merged).toMatchObject({ events: updates, notApplied: [] });
+    expect(removed(a)).toBe("");
+    expect(eventsIn(a).length).toBeLessThanOrEqual(4 * 4);
+    expect(a.goal.revision).toBe(3 + 3 * updates);
+  });
 });
 
 test("two worktrees of one repository share the store and see each other's claims", async () => {
