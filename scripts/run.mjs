@@ -27,8 +27,8 @@ const bundle = await rolldown({
   cwd: root,
   input: entry,
   platform: "node",
-  // Packages are not bundled.
-  external: (id) => !id.startsWith(".") && !isAbsolute(id),
+  // Packages are not bundled. Examples import this one by its name, which tsconfig.json maps to the sources.
+  external: (id) => !id.startsWith(".") && !isAbsolute(id) && !/^holdfast(\/|$)/.test(id),
   transform: { target: "node20" },
   logLevel: "warn",
   // A lazy import of a module that this program needs at once anyway is no mistake.
@@ -45,4 +45,6 @@ await bundle.write({
 await bundle.close();
 // A program that serves the page finds it beside itself.
 if (process.argv.includes("--ui")) await buildPage(join(folder, "ui"));
-await import(join(folder, "program.mjs"));
+// A program that starts itself again, such as a supervisor's worker, finds its own file there.
+process.argv[1] = join(folder, "program.mjs");
+await import(process.argv[1]);

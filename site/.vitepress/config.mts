@@ -13,7 +13,7 @@ const SECTIONS: readonly (readonly [heading: string, folder: string, first: read
   [
     "Guides",
     "guides",
-    ["chat", "approval", "payments", "fleet", "deploy", "backup", "privacy", "time-travel", "testing"],
+    ["chat", "approval", "payments", "fleet", "deploy", "merging", "review", "backup", "privacy", "time-travel", "testing"],
   ],
   ["Reference", "reference", ["commands", "cli", "errors", "configuration", "sql", "mcp-tools", "events"]],
   ["API", "reference/api", ["holdfast"]],

@@ -141,7 +141,7 @@ function examineDisk(path: string): Finding[] {
 /** Nothing for a named store, which `.planning/` does not belong to. */
 function examineEdits({ place, isStoreNamed }: Context): Finding[] {
   const lines = isStoreNamed ? [] : unparsedEdits(place);
-  const hint = "Read docs/learn/repo-memory.md on how that happens.";
+  const hint = "Read docs/guides/merging.md on how that happens.";
   return lines.map((each) => bad("edits", `not merged: ${each}`, hint));
 }
 

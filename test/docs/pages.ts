@@ -19,7 +19,7 @@ export function docsPages(): ReadonlyMap<string, string> {
   const below = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".md"))
     .map((name) => `docs/${name}`);
-  const top = readdirSync(root).filter((name) => name.endsWith(".md"));
+  const top = [...readdirSync(root).filter((name) => name.endsWith(".md")), "examples/README.md"];
   return new Map([...top, ...below].sort().map((path) => [path, readFileSync(join(root, path), "utf8")]));
 }
 

@@ -293,3 +293,9 @@ describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
 test("every example has tested claims", () => {
   expect(Object.keys(CLAIMS).sort()).toEqual([...examples].sort());
 });
+
+test("examples/README.md names every example", () => {
+  const page = readFileSync(join(root, "examples/README.md"), "utf8");
+  const named = [...page.matchAll(/\[([\w-]+)\.ts\]\(\1\.ts\)/g)].map(([, name]) => name);
+  expect(named.sort()).toEqual([...examples].sort());
+});
