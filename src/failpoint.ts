@@ -24,6 +24,7 @@ export const FAILPOINTS = [
   "wave.issued",
   "call.starts",
   "call.executed",
+  "call.kept",
   "call.recorded",
   "results.appended",
   "checkpoint.saved",

@@ -29,6 +29,8 @@ export type Ack =
       readonly callId: string;
       readonly attempt: number;
     }
+  /** The program relies on the outcome of a direct call, which the library calls durable. */
+  | { readonly t: "settled"; readonly pid: number; readonly session: string; readonly callId: string }
   /** The model reads the result of a call. */
   | {
       readonly t: "saw";

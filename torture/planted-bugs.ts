@@ -60,6 +60,18 @@ const WAITING_KEY_IS_FREE: Mutation = {
   to: '(holder && isOpen(holder.status) && holder.status !== "waiting")',
 };
 
+const KEPT_OUTCOME_FORGOTTEN: Mutation = {
+  file: "src/ledger/recording.ts",
+  from: "events.push(...decideOutcome(recording, state, result, {}).events);",
+  to: "this.kept.delete(run.id);",
+};
+
+const ISSUED_WITHOUT_MESSAGE: Mutation = {
+  file: "src/session/session-core.ts",
+  from: "return appendDrafts(this.id, [...earlier, unique], state, checkpoint);",
+  to: "return appendDrafts(this.id, earlier, state, checkpoint);",
+};
+
 const QUESTION_THEN_ANSWER = [
   "const elapsedMs = context.journal.steady() - Math.max(context.lostSince(call), endedAt);",
   "const verdict = await askVerify(step);",
@@ -96,6 +108,22 @@ export const PLANTS: readonly Plant[] = [
   under("message stored with other call ids", "keyed", [], "I3"),
   under("message kept without the intents of its wave", "keyed", [killAt("call.executed")], "I1"),
   under("intents kept without their message", "keyed", [killAt("wave.issued")], "I3"),
+  under(
+    "intents of an own loop acknowledged before they are written",
+    "own loop",
+    [killAt("call.executed")],
+    "I1",
+    "I2",
+  ),
+  under(
+    "outcome and next intent acknowledged before they are written",
+    "direct calls",
+    [killAt("call.executed:2")],
+    "I1",
+    "I2",
+  ),
+  inSource("kept outcome forgotten", KEPT_OUTCOME_FORGOTTEN, "direct calls", [], "I2"),
+  inSource("issued calls appended alone", ISSUED_WITHOUT_MESSAGE, "own loop", [], "I3"),
   under("results acknowledged before they are written", "keyed", [killAt("call.recorded")], "I2"),
   under("everything acknowledged before it is written", "keyed", [killAt("message.appended")], "I2"),
   under("result not recorded", "fenced", [killAt("call.recorded")], "I2", "I5"),

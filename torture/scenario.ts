@@ -39,6 +39,11 @@ export interface Scenario {
   readonly cadence?: "turn" | "call";
   /** Each session is one request (`holdfast.run`), which takes and releases it in the commits of its run. */
   readonly isRequest?: true;
+  /**
+   * The program has a loop of its own instead of `session.run`. `issuing` appends each answer with the intents
+   * of its calls. `direct` makes all calls outside any message, each settled with the next.
+   */
+  readonly loop?: "issuing" | "direct";
 }
 
 /** The configuration of a torture process, passed as its only argument. */
@@ -131,6 +136,18 @@ const MIXED: readonly Scenario[] = [
     parallel: 1,
   },
   { name: "a request", turns: [[of("ask")]], parallel: 1, budget: { turns: 9 }, isRequest: true },
+  {
+    name: "own loop",
+    turns: [[of("keyed"), of("ask"), of("read")], [of("fenced", { lose: 1 })]],
+    parallel: 2,
+    loop: "issuing",
+  },
+  {
+    name: "direct calls",
+    turns: [[of("keyed"), of("ask"), of("fenced"), of("write")]],
+    parallel: 1,
+    loop: "direct",
+  },
   { name: "once over two sessions", turns: [[of("once")]], parallel: 1, sessions: ["s", "t"] },
   {
     name: "once, given up",

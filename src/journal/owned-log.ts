@@ -41,6 +41,8 @@ export class OwnedLog<State> {
   private opening: Opening<State> | null;
   /** The last commit that waits for the opening. */
   private opened: Promise<unknown> = Promise.resolve();
+  /** Makes durable what the owner keeps in memory until its next commit. Null while there is nothing. */
+  flushKept: (() => Promise<void>) | null = null;
 
   constructor(log: Log<State>, lease: Lease, opening: Opening<State> | null = null) {
     this.log = log;
@@ -57,8 +59,12 @@ export class OwnedLog<State> {
     return this.opening === null;
   }
 
-  /** `Log.commitMaybeSync` with the lease as a guard. */
-  commit<Result>(decide: Decide<State, Result>): MaybePromise<OwnedOutcome<Result>> {
+  /**
+   * `Log.commitMaybeSync` with the lease as a guard. Kept records become durable before it, unless `hasKept`
+   * says that the decision includes them.
+   */
+  commit<Result>(decide: Decide<State, Result>, hasKept = false): MaybePromise<OwnedOutcome<Result>> {
+    if (this.flushKept && !hasKept) return this.flushKept().then(() => this.commit(decide));
     if (this.opening) return this.afterOpening(() => this.openWith(decide, false));
     const before = thisMoment();
     let isLast = false;

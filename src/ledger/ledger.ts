@@ -15,6 +15,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Block, Call, Message, SessionState, ToolCallBlock } from "../model/session/index.ts";
@@ -22,8 +23,15 @@ import { draftResults, isOpen, openCallsOf, toolCalls } from "../model/session/i
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { attempt, type Outcome } from "./attempt.ts";
-import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
-import { type Closing, OutcomeGroup } from "./recording.ts";
+import { callOf, executeFacts, type LedgerContext, storeResult } from "./context.ts";
+import {
+  attemptOf,
+  type Closing,
+  type KeptOutcomes,
+  NOT_STARTED,
+  OutcomeGroup,
+  recordOutcome,
+} from "./recording.ts";
 import { settleCall } from "./settling.ts";
 import type { Blocker, Leading, ReadyCall, RefusedCall, SettledElsewhere, WaveResult } from "./wave.ts";
 import { issueWave, prepareCall, runIssued, settleElsewhere } from "./wave.ts";
@@ -53,12 +61,19 @@ export type Finishing = (state: SessionState) => readonly Draft[];
 export class Ledger {
   private readonly context: LedgerContext;
   private readonly parallel: number;
+  private readonly kept: KeptOutcomes;
   private readonly perCall: Finishing | null;
 
   /** `perCall` adds drafts to every commit that settles a call but does not finish its message. */
-  constructor(context: LedgerContext, parallel: number, perCall: Finishing | null = null) {
+  constructor(
+    context: LedgerContext,
+    parallel: number,
+    kept: KeptOutcomes,
+    perCall: Finishing | null = null,
+  ) {
     this.context = context;
     this.parallel = parallel;
+    this.kept = kept;
     this.perCall = perCall;
   }
 
@@ -82,17 +97,28 @@ export class Ledger {
    */
   async append(message: Message, leading: Leading, appended: () => void): Promise<FirstWave> {
     const pending = prepareCalls(this.context, message);
-    if (pending instanceof Promise) return { pending, issued: null };
+    const size = this.parallel;
+    if (pending instanceof Promise) return { pending, issued: null, size };
     const wave = pending.slice(0, this.parallel);
     const effects = wave.filter((each) => each.kind === "effect").map((each) => each.ready);
     const refused = wave.filter((each) => each.kind === "refused").map((each) => each.refused);
-    if (effects.length + refused.length === 0) return { pending, issued: null };
+    if (effects.length + refused.length === 0) return { pending, issued: null, size };
     const issuing = issueWave(this.context, effects, refused, () => NONE, { leading, appended });
     const { started, deferred, claimed, outdated } = issuing instanceof Promise ? await issuing : issuing;
-    if (outdated) return { pending: null, issued: null };
-    if (claimed) return { pending, issued: null };
+    if (outdated) return { pending: null, issued: null, size };
+    if (claimed) return { pending, issued: null, size };
     for (const { callId } of started) this.context.attempts.expect(callId);
-    return { pending, issued: { started, deferred: deferred.map(effectOf) } };
+    return { pending, issued: { started, deferred: deferred.map(effectOf) }, size };
+  }
+
+  /** Records that the calls of a first wave did not start, so that the next run may start them. */
+  async abandon({ issued }: FirstWave): Promise<void> {
+    for (const { callId } of issued?.started ?? []) {
+      const run = attemptOf(this.context, callOf(this.context.own.state, callId), 1);
+      const recording = Promise.resolve(recordOutcome(this.context, run, NOT_STARTED, () => NONE));
+      this.context.attempts.track(callId, recording);
+      await recording;
+    }
   }
 
   /** `first`: the wave that `append` has issued, which starts now. Otherwise the message is durable. */
@@ -111,14 +137,15 @@ export class Ledger {
       // Issued calls are started in any case, or recorded as not started (`recording.ts`).
       if (!issued) this.context.stop.throwIfAborted();
       if (!issued && this.context.drain.aborted) break;
-      const wave = pending.slice(0, this.parallel);
+      const size = (issued && first?.size) ?? this.parallel;
+      const wave = pending.slice(0, size);
       const [only] = wave;
       const isSingle = wave.length === 1 && only?.kind === "effect";
       const deferred = await (isSingle
         ? this.runSingle(turn, only, later, issued)
         : this.runWave(turn, wave, later, issued));
       issued = null;
-      pending = [...deferred, ...pending.slice(this.parallel)];
+      pending = [...deferred, ...pending.slice(size)];
       if (deferred.length === wave.length) break;
     }
     if (turn.lacksResults) await turn.appendResults();
@@ -134,9 +161,12 @@ export class Ledger {
     };
   }
 
-  /** Runs one call without a message. True if it was issued here, not by another handle meanwhile. */
-  async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<boolean> {
-    const { context } = this;
+  /**
+   * Runs one call without a message. True if it was issued here, not by another handle meanwhile.
+   * With `keeps` its result becomes durable in the owner's next commit.
+   */
+  async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">, keeps = false): Promise<boolean> {
+    const { context, kept } = this;
     let isIssued = false;
     let isUnstarted = false;
     const closing: Closing = (state) => this.perCall?.(state) ?? NONE;
@@ -145,19 +175,39 @@ export class Ledger {
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
       let elsewhere: SettledElsewhere = "retry";
       for (let tries = 0; elsewhere === "retry" && tries < 2; tries++) {
-        const { claimed, started } = await issueWave(context, wave, refused, () => []);
+        const { claimed, started } = await this.issueDirect(wave, refused);
         elsewhere = claimed ? await settleElsewhere(context, claimed.call, claimed.by, closing) : "settled";
         isIssued ||= started.length > 0;
         for (const ready of started) {
-          const outcome = await runIssued(context, ready, closing);
+          const outcome = await runIssued(context, ready, closing, { keepIn: keeps ? kept : undefined });
           isUnstarted = outcome.kind === "unknown" && outcome.later === true && outcome.started === false;
         }
       }
     }
     // A tool that has to be asked again later must not be asked again at once.
-    if (isUnstarted) return isIssued;
+    if (isUnstarted || kept.find(block.id)) return isIssued;
     if (context.own.state.openCalls.has(block.id)) await settleCall(context, block.id, closing);
     return isIssued;
+  }
+
+  /** The same commit makes the outcomes of earlier calls durable, if any are kept. */
+  private async issueDirect(
+    wave: readonly ReadyCall[],
+    refused: readonly RefusedCall[],
+  ): Promise<WaveResult> {
+    const { context, kept } = this;
+    if (kept.size === 0) return issueWave(context, wave, refused, () => NONE);
+    const leading: Leading = (state, head) => kept.drafts(state, head, wave[0]?.key.key ?? null);
+    const lead = { leading, appended: () => kept.noteDurable(), hasKept: true };
+    let issued: WaveResult;
+    try {
+      issued = await issueWave(context, wave, refused, () => NONE, lead);
+    } catch (error) {
+      // The next owner needs the kept answers, and this program may end with the error.
+      if (isHoldfastError(error, "LEASE_LOST")) await kept.flush();
+      throw error;
+    }
+    return issued.outdated ? issueWave(context, wave, refused, () => NONE) : issued;
   }
 
   private async runWave(
@@ -175,7 +225,7 @@ export class Ledger {
       const { context } = this;
       const group = this.perCall ? undefined : new OutcomeGroup(context, started.length, turn.closingWave);
       const runAndSettle = async (ready: ReadyCall): Promise<void> =>
-        this.settleIfOpen(turn, ready, await runIssued(context, ready, turn.closing, group), later);
+        this.settleIfOpen(turn, ready, await runIssued(context, ready, turn.closing, { group }), later);
       running.push(...started.map(runAndSettle));
       await allSettled(running);
       return deferred;
@@ -274,6 +324,8 @@ export interface FirstWave {
   /** All calls of the message. Null if they have to be prepared again, because their ids have changed. */
   readonly pending: MaybePromise<readonly Pending[]> | null;
   readonly issued: Issued | null;
+  /** How many of the calls belong to it. */
+  readonly size: number;
 }
 
 const NONE: readonly never[] = [];

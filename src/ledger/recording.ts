@@ -9,6 +9,18 @@
  * Outcomes of one wave that arrive in the same turn of the event loop share a commit (`OutcomeGroup`). A
  * crash before it leaves them unknown, as a crash before any outcome is durable does.
  *
+ * With `settle: "with-next"` the result of a direct call is kept in memory (`KeptOutcomes`). It becomes
+ * durable in the commit of the next intent, or before any other commit of the owner:
+ *
+ *     [ intent 1 ] ──▶ effect 1 ──▶ kept ──▶ [ outcome 1 · intent 2 ] ──▶ effect 2 ──▶ kept ──▶ [ outcome 2 ]
+ *
+ * A crash right after one of these steps leaves:
+ *
+ *     the effect, or failpoint call.kept    a call that looks started: unknown, settled as any other
+ *     [ outcome · next intent ]             the outcome, and a next call that looks started
+ *     the store refuses that commit         the outcome is still kept, and the next effect has not started
+ *     another process takes over            its own late answer is recorded, if the call is still open
+ *
  * The outcomes that may be recorded for a call:
  *
  *     completed   by any attempt: that one took effect
@@ -18,8 +30,9 @@
 
 import { setImmediate } from "node:timers";
 import { failpoint } from "../failpoint.ts";
-import { commitResult, type Decision } from "../journal/index.ts";
+import { commitResult, type Decision, type Journal, type OwnedLog } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
+import type { Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import type { Call, CallResult, SessionState } from "../model/session/index.ts";
 import { draftCompleted, isOpen } from "../model/session/index.ts";
@@ -46,6 +59,13 @@ export function attemptOf({ own }: LedgerContext, { callId: id, tool }: Call, at
   return { id, attempt, tool, generation: own.log.head.generation };
 }
 
+export const NOT_STARTED = {
+  kind: "unknown",
+  why: "stopped before it began",
+  late: null,
+  started: false,
+} as const satisfies Outcome;
+
 const RECORD_TRIES = 6;
 const RECORD_PAUSE_MS = 25;
 
@@ -56,6 +76,8 @@ interface Start {
   readonly args: unknown;
   readonly closing: Closing;
   readonly group?: OutcomeGroup | undefined;
+  /** Keeps a small result in memory until the owner's next commit. */
+  readonly keepIn?: KeptOutcomes | undefined;
 }
 
 /** Runs an issued call. It is registered meanwhile, so that this process does not take it for lost. */
@@ -75,13 +97,7 @@ async function startAttempt(context: LedgerContext, start: Start): Promise<Outco
       await confirm();
     }
   } catch (error) {
-    const unstarted = {
-      kind: "unknown",
-      why: "stopped before it began",
-      late: null,
-      started: false,
-    } as const;
-    if (!lease.lost.aborted) await recordOutcome(context, run, unstarted, closing);
+    if (!lease.lost.aborted) await recordOutcome(context, run, NOT_STARTED, closing);
     throw error;
   }
   const facts = executeFacts(context, { callId: run.id, vendorKey }, run.attempt);
@@ -95,6 +111,7 @@ async function startAttempt(context: LedgerContext, start: Start): Promise<Outco
   }
   // Before the write, which throws if the lease is lost: the attempt's own answer is recorded all the same.
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
+  if (start.keepIn?.keep({ context, run, outcome, by: "execute", closing })) return outcome;
   const recorded = recordOutcome(context, run, outcome, closing, group);
   if (recorded instanceof Promise) await recorded;
   return outcome;
@@ -219,6 +236,98 @@ export class OutcomeGroup {
     }
     if (settled.size > 0) events.push(...this.closing(state, settled));
     return { events, result: settled };
+  }
+}
+
+interface KeptOutcome {
+  readonly recording: Recording;
+  readonly value: Json;
+  readonly note: string | null;
+  readonly result: CallResult;
+  forget(): void;
+}
+
+/**
+ * Results of direct calls that are not durable yet. A commit of the owner either includes them (`drafts`, for
+ * the next intent) or comes after them (`flush`). Each stays here until the state shows its call as settled.
+ */
+export class KeptOutcomes {
+  private readonly own: OwnedLog<SessionState>;
+  private readonly kept = new Map<string, KeptOutcome>();
+
+  constructor(own: OwnedLog<SessionState>, warn: Journal["warn"]) {
+    this.own = own;
+    // The next owner can use the answers, also if this program never closes its handle.
+    own.lease.lost.addEventListener("abort", () => void this.flush().catch(warn), { once: true });
+  }
+
+  get size(): number {
+    return this.kept.size;
+  }
+
+  find(callId: string): Pick<KeptOutcome, "value" | "note"> | undefined {
+    return this.kept.get(callId);
+  }
+
+  /** False if the outcome has to be recorded at once: others wait for it, or it is more than a result. */
+  keep(recording: Recording): boolean {
+    const { context, run, outcome } = recording;
+    if (outcome.kind !== "completed" || context.riders.has(run.id) || this.own.lease.lost.aborted)
+      return false;
+    // A frozen copy of what the tool returned: it cannot change before it is written.
+    const result = smallResult(outcome.value);
+    if (!result || callOf(this.own.state, run.id).scope === "global") return false;
+    const forget = context.attempts.remember(run, outcome);
+    const { value, note } = outcome;
+    this.kept.set(run.id, { recording, value, note, result, forget });
+    this.own.flushKept = () => this.flush();
+    failpoint("call.kept");
+    return true;
+  }
+
+  /** Null if a kept call has the key: whether the next call repeats it depends on its outcome. */
+  drafts(state: SessionState, { generation }: { generation: number }, key: string | null): Draft[] | null {
+    const events: Draft[] = [];
+    for (const { recording, result } of this.kept.values()) {
+      const { run } = recording;
+      if (run.generation !== generation) continue;
+      if (key !== null && state.calls.get(run.id)?.key === key) return null;
+      events.push(...decideOutcome(recording, state, result, {}).events);
+    }
+    return events;
+  }
+
+  /** Call it after a commit: forgets the outcomes that are durable. */
+  noteDurable(): void {
+    const { state, head } = this.own.log;
+    for (const [callId, { recording, forget }] of this.kept) {
+      const isSame = recording.run.generation === head.generation;
+      if (isSame && isOpen(state.calls.get(callId)?.status ?? "failed")) continue;
+      this.kept.delete(callId);
+      forget();
+    }
+    if (this.kept.size === 0) this.own.flushKept = null;
+  }
+
+  /** Records all of them in one commit; without the lease, each as its call's own late answer. */
+  async flush(): Promise<void> {
+    if (this.kept.size === 0) return;
+    const decide = (state: SessionState, head: { generation: number }): Decision<void> => {
+      return { events: this.drafts(state, head, null) ?? [], result: undefined };
+    };
+    try {
+      const commit = () => andThen(this.own.commit(decide, true), commitResult);
+      await withRetries(this.own.lease.lost, commit);
+    } catch (error) {
+      if (!isHoldfastError(error, "LEASE_LOST")) throw error;
+      for (const { recording, forget } of [...this.kept.values()]) {
+        await write({ ...recording, ...LATE });
+        this.kept.delete(recording.run.id);
+        forget();
+      }
+    }
+    this.noteDurable();
+    failpoint("call.recorded");
   }
 }
 

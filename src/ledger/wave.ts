@@ -9,6 +9,9 @@
  *     the model answers ──▶ [ message · intents of its first wave ] ──▶ the effects
  *       ──▶ [ last outcome · results · checkpoint · next reservation ] ──▶ the next question
  *
+ * A loop of the program's own gets the same with `session.append(message, { issue: tools })`: between the
+ * commit and `session.calls` its calls are issued and not started (`SessionCore.appendAndIssue`).
+ *
  * Commits in between exist only for more waves and for the other outcomes of a wave. The message comes first
  * in its commit, so no intent is durable without it. It is appended alone if a callback of the program has to
  * be awaited first, or if another session has claimed a key.
@@ -52,11 +55,18 @@ import { ERASED, streamId } from "../model/names.ts";
 import type { Call, SessionState, ToolCallBlock } from "../model/session/index.ts";
 import { draftIssued, isOpen, reactivation, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
+import type { Head } from "../store.ts";
 import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import { failuresOf } from "./failure-marks.ts";
 import { type CallKey, callKey, withoutReason } from "./keys.ts";
-import { attemptOf, type Closing, type OutcomeGroup, startAndRecord } from "./recording.ts";
+import {
+  attemptOf,
+  type Closing,
+  type KeptOutcomes,
+  type OutcomeGroup,
+  startAndRecord,
+} from "./recording.ts";
 import { type Tool, validate, whyApproval } from "./tool.ts";
 
 /** This program has its tool, and the tool's schema accepts its input. */
@@ -98,7 +108,14 @@ type ClaimHolder = { readonly stream: string; readonly seq: number };
 type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
 
 /** Events that a wave's commit begins with, such as its message. Null writes nothing: they do not fit. */
-export type Leading = (state: SessionState) => readonly Draft[] | null;
+export type Leading = (state: SessionState, head: Head) => readonly Draft[] | null;
+
+/** `hasKept`: the leading events include the outcomes that the owner keeps for its next commit. */
+interface Lead {
+  readonly leading: Leading;
+  appended(): void;
+  readonly hasKept?: boolean;
+}
 
 // ---- Prepare: a pure look at one call. Nothing is durable yet.
 
@@ -144,17 +161,17 @@ export function issueWave(
   wave: readonly ReadyCall[],
   refused: readonly RefusedCall[],
   closing: ClosingWave,
-  { leading, appended }: { leading: Leading; appended: () => void } = NOTHING_LEADS,
+  { leading, appended, hasKept }: Lead = NOTHING_LEADS,
 ): MaybePromise<WaveResult> {
   failpoint("wave.planned");
   const commit = (failures: ReadonlyMap<string, number>): MaybePromise<WaveResult> => {
-    const decide = (state: SessionState) => {
-      const first = leading(state);
+    const decide = (state: SessionState, head: Head) => {
+      const first = leading(state, head);
       if (!first) return { events: [], result: null };
       const { events, result } = decideWave(context, state, wave, failures, refused, closing);
       return { events: first.length > 0 ? [...first, ...events] : events, result };
     };
-    return andThen(context.own.commit(decide), (outcome) => {
+    return andThen(context.own.commit(decide, hasKept), (outcome) => {
       if (outcome.outcome === "ok" && outcome.result) appended();
       return afterCommit(context, wave, refused, outcome);
     });
@@ -163,7 +180,7 @@ export function issueWave(
   return hasGlobalKey ? countFailures(context, wave).then(commit) : commit(NO_FAILURES);
 }
 
-const NOTHING_LEADS = { leading: () => [], appended: () => undefined };
+const NOTHING_LEADS: Lead = { leading: () => [], appended: () => undefined };
 const NO_FAILURES: ReadonlyMap<string, number> = new Map();
 
 /** Counts right before the commit: another session may have failed with a key since the call was prepared. */
@@ -276,12 +293,12 @@ export function runIssued(
   context: LedgerContext,
   { callId, tool, args }: ReadyCall,
   closing: Closing,
-  group?: OutcomeGroup,
+  how: { readonly group?: OutcomeGroup | undefined; readonly keepIn?: KeptOutcomes | undefined } = {},
 ): Promise<Outcome> {
   const issued = callOf(context.own.state, callId);
   const run = attemptOf(context, issued, issued.attempt);
   const { vendorKey } = issued;
-  return startAndRecord(context, { run, vendorKey, tool, args, closing, group });
+  return startAndRecord(context, { run, vendorKey, tool, args, closing, ...how });
 }
 
 // ---- Global keys: the same operation runs once over all sessions

@@ -3,6 +3,7 @@ import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
 import type { Jsonify } from "../model/jsonify.ts";
+import { checkOption } from "../model/options.ts";
 import type { Call, CallError, CallResult, Effect } from "../model/session/index.ts";
 import { checkCallId } from "../model/session/index.ts";
 import type { SessionCore } from "./session-core.ts";
@@ -20,6 +21,17 @@ export interface DirectCall<Result, Input = unknown> {
   /** Identifies the call, also after a crash: 1 to 256 characters. From tool and arguments unless set. */
   readonly callId?: string;
   readonly signal?: AbortSignal;
+  /**
+   * `"with-next"` saves a commit per call. The result becomes durable in the commit that issues the next
+   * call, or before any other act of this handle (`append`, `checkpoint`, `run`, `close` …). Until then the
+   * outcome has `recorded: false`. After a crash the call is unknown, and is settled like any interrupted
+   * call: give such a tool `verify` or `idempotent`, or a person is asked. Default: `"now"`.
+   *
+   * @example
+   * for (const row of rows) await session.call({ tool: put, args: row, settle: "with-next" });
+   * await session.checkpoint("imported"); // from here on every outcome is durable
+   */
+  readonly settle?: "now" | "with-next";
 }
 
 /** The outcome of `session.call`. `replayed` means that the call did not run now: its result was recorded. */
@@ -31,6 +43,8 @@ export type DirectOutcome<Result> = { readonly callId: string } & (
       readonly replayed: boolean;
       /** A defect of the result: `the result is not plain JSON: $.at is a Date, kept as text`. */
       readonly note: string | null;
+      /** True if the outcome is durable. False for a read, and with `settle: "with-next"`. */
+      readonly recorded: boolean;
     }
   | { readonly status: "failed"; readonly error: CallError }
   /** The outcome is unknown: a person or a later run settles it. */
@@ -42,9 +56,13 @@ export async function runDirectCall<Result>(
   direct: DirectCall<Result>,
 ): Promise<DirectOutcome<Result>> {
   checkTools([direct.tool]);
+  checkOption("session.call: settle", direct.settle ?? "now", ["now", "with-next"]);
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
   const { own } = session;
+  const given = direct.callId ?? derivedId(session, direct.tool, args);
+  // A repeated call gets the recorded result, so that must be on record.
+  if (session.kept.find(given)) await session.kept.flush();
   const id = direct.callId ?? derivedId(session, direct.tool, args);
   const known = own.state.calls.get(id);
   // A recorded id is not checked: an earlier release accepted it, and the call must be settled under it.
@@ -53,8 +71,22 @@ export async function runDirectCall<Result>(
   mustBeTheSame(id, known, name, args);
   const wasDone = known?.status === "completed";
   const options = direct.signal ? { signal: direct.signal } : {};
-  const issued = await session.ledger([direct.tool], options).runDirect({ id, name, args });
+  const issued = await session
+    .ledger([direct.tool], options)
+    .runDirect({ id, name, args }, direct.settle === "with-next");
   session.noteSettled();
+  const kept = session.kept.find(id);
+  if (kept) {
+    const { value, note } = kept;
+    return {
+      status: "completed",
+      value: value as Jsonify<Result>,
+      replayed: false,
+      note,
+      callId: id,
+      recorded: false,
+    };
+  }
   const call = own.state.calls.get(id);
   // Another handle may have recorded a different call under this id meanwhile.
   mustBeTheSame(id, call, name, args);
@@ -64,7 +96,7 @@ export async function runDirectCall<Result>(
     // A process that has taken over may have written something else since.
     if (replayed && direct.tool.effect === "write") await session.mustHold();
     const value = (await resultValue(session, call.result)) as Jsonify<Result>;
-    return { status: "completed", value, replayed, note: call.note, callId: id };
+    return { status: "completed", value, replayed, note: call.note, callId: id, recorded: true };
   }
   await session.mustHold();
   return { status: "waiting", why: call?.why ?? "its outcome is not known yet", callId: id };
@@ -114,7 +146,14 @@ async function runRead<Result>(
   // Ends when the session is closed: `close` waits for this call, and the tool itself may be what closes it.
   const result = await withTimeout(answer, Number.POSITIVE_INFINITY, signal, null);
   const { value, note } = await readResult(direct.tool, result);
-  return { status: "completed", value: value as Jsonify<Result>, replayed: false, note, callId };
+  return {
+    status: "completed",
+    value: value as Jsonify<Result>,
+    replayed: false,
+    note,
+    callId,
+    recorded: false,
+  };
 }
 
 async function resultValue(session: SessionCore, result: CallResult): Promise<Json> {

@@ -29,7 +29,7 @@ export interface MessageInput {
   readonly meta?: JsonObject;
 }
 
-type MessageDraft = ReturnType<typeof draftMessage>;
+export type MessageDraft = ReturnType<typeof draftMessage>;
 
 export function readMessage(input: MessageInput, now: number, newId: () => string): MessageDraft {
   checkOption("a message", input, "object");

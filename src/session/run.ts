@@ -282,7 +282,8 @@ class Run {
     stopLoops = this.session.state.prompts.length === 0,
     first?: FirstWave,
   ): Promise<RunResult | null> {
-    const isIssued = first?.issued !== undefined && first.issued !== null;
+    const wave = first ?? (await this.session.takeFirstWave(message.id));
+    const isIssued = wave?.issued !== undefined && wave.issued !== null;
     if (this.drain.aborted && !isIssued) return this.result("paused", "drained");
     const loop = this.options.loop ?? LOOP;
     const repeated = repeatedCalls(this.session.state.messages);
@@ -292,7 +293,7 @@ class Run {
     }
     const { reserve, noteReserved } = this.nextReservation();
     const finishing = (state: SessionState) => [...this.checkpoint(state), ...reserve(state, state.budget)];
-    const outcome = await this.ledger().run(message, finishing, first).finally(noteReserved);
+    const outcome = await this.ledger().run(message, finishing, wave).finally(noteReserved);
     if (!outcome.done && this.drain.aborted) return this.result("paused", "drained");
     if (!outcome.done) return this.result("waiting", "calls", "", outcome.blocked);
     if (stopLoops && repeated.count >= loop.warnAt) await this.warnModel(message, repeated);

@@ -10,9 +10,18 @@
 
 import { failpoint } from "../failpoint.ts";
 import { type Decision, emitSafely, type Journal, type Lease, type OwnedLog } from "../journal/index.ts";
-import type { CallProgress, ChildSession, Finishing, LedgerContext, Tool } from "../ledger/index.ts";
+import type {
+  CallProgress,
+  ChildSession,
+  Finishing,
+  FirstWave,
+  LedgerContext,
+  Tool,
+} from "../ledger/index.ts";
 import {
   attemptsOf,
+  checkTools,
+  KeptOutcomes,
   Ledger,
   mustNotBeCancelled,
   VendorKeys,
@@ -23,11 +32,18 @@ import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import type { Amounts, Call, Message, SessionState } from "../model/session/index.ts";
-import { openCallsOf } from "../model/session/index.ts";
+import { openCallsOf, toolCalls } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder } from "../store.ts";
 import { escalateToPerson, undecidedCalls } from "./abandoned.ts";
-import { appendDrafts, FrozenTranscript, type MessageInput, readMessage } from "./messages.ts";
+import {
+  appendDrafts,
+  FrozenTranscript,
+  type MessageDraft,
+  type MessageInput,
+  readMessage,
+  withUniqueCallIds,
+} from "./messages.ts";
 
 /** The id of a session, distinct from that of a removed one with the same name. */
 export function incarnationOf(id: string, generation: number): string {
@@ -133,6 +149,12 @@ export class SessionCore {
   private readonly whenIdle: (() => void)[] = [];
   /** Events that become durable in the commit of a call's outcome, or not at all. By call id. */
   readonly riders = new Map<string, readonly Draft[]>();
+  readonly kept: KeptOutcomes;
+  /** Issued in the commits of their messages, and not started yet. By message id. */
+  private readonly firstWaves = new Map<
+    string,
+    { readonly first: FirstWave; readonly ledger: Ledger; readonly at: number }
+  >();
   private readonly lostCalls: LostCalls;
   private readonly transcript = new FrozenTranscript();
   private closed = false;
@@ -145,6 +167,8 @@ export class SessionCore {
     this.journal = parts.journal;
     this.resumed = parts.resumed;
     this.parts = parts;
+    this.kept = new KeptOutcomes(parts.own, parts.journal.warn);
+    parts.own.lease.lost.addEventListener("abort", this.forgetFirstWaves, { once: true });
     this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
     this.lostCalls = new LostCalls(parts.journal, this.incarnation, parts.own.lease, this.openCalls);
   }
@@ -190,13 +214,77 @@ export class SessionCore {
     return freezeJson(this.state.messages.findLast((message) => message.id === id));
   }
 
-  async append(inputs: readonly MessageInput[], checkpoint?: boolean | string): Promise<Message[]> {
+  /** `issue`: the commit of the last message also issues the first wave of its calls. */
+  async append(
+    inputs: readonly MessageInput[],
+    checkpoint?: boolean | string,
+    issue?: { readonly tools: readonly Tool[]; readonly parallel?: number | undefined },
+  ): Promise<Message[]> {
     const now = this.journal.now();
     const drafts = inputs.map((input) => readMessage(input, now, () => this.journal.newId()));
-    await this.writeEvents((state) => appendDrafts(this.id, drafts, state, checkpoint));
+    const isIssued = issue && (await this.track(() => this.appendAndIssue(drafts, checkpoint, issue)));
+    if (!isIssued) await this.writeEvents((state) => appendDrafts(this.id, drafts, state, checkpoint));
     failpoint("message.appended");
     return drafts.map(({ data }) => this.findMessage(data.message.id) ?? data.message);
   }
+
+  /** False if nothing was written: the messages have to be appended alone. */
+  private async appendAndIssue(
+    drafts: readonly MessageDraft[],
+    checkpoint: boolean | string | undefined,
+    { tools, parallel }: { readonly tools: readonly Tool[]; readonly parallel?: number | undefined },
+  ): Promise<boolean> {
+    checkTools(tools);
+    const earlier = drafts.slice(0, -1);
+    const last = drafts.at(-1);
+    const hasCalls = ({ data }: MessageDraft): boolean => toolCalls(data.message).length > 0;
+    if (!last || !hasCalls(last) || earlier.some(hasCalls) || this.drain.aborted) return false;
+    const unique = withUniqueCallIds(last, this.state);
+    const { message } = unique.data;
+    const leading = (state: SessionState): readonly Draft[] | null => {
+      const isNew = state.status === "active" && !state.messageIds.has(message.id);
+      if (!isNew || withUniqueCallIds(unique, state) !== unique) return null;
+      return appendDrafts(this.id, [...earlier, unique], state, checkpoint);
+    };
+    const ledger = this.ledger(tools, { ...(parallel !== undefined && { parallel }) });
+    const first = await ledger.append(message, leading, () => undefined);
+    if (!first.issued) return false;
+    this.firstWaves.set(message.id, { first, ledger, at: performance.now() });
+    return true;
+  }
+
+  /** True if a cancellation cannot have gone unnoticed for longer than in a run. */
+  hasJustIssued(messageId: string): boolean {
+    const issued = this.firstWaves.get(messageId);
+    return issued !== undefined && performance.now() - issued.at < WATCH_MS;
+  }
+
+  /** The wave that was issued with this message and not started yet, if any. The caller starts it now. */
+  async takeFirstWave(messageId: string): Promise<FirstWave | undefined> {
+    const issued = this.firstWaves.get(messageId);
+    this.firstWaves.delete(messageId);
+    if (!issued) return undefined;
+    if (this.state.status === "cancelled") await issued.ledger.abandon(issued.first);
+    mustNotBeCancelled(this.id, this.state);
+    return issued.first;
+  }
+
+  /** Records that calls which were issued ahead did not start. */
+  async abandonFirstWaves(): Promise<void> {
+    for (const [messageId, { first, ledger }] of this.firstWaves) {
+      this.firstWaves.delete(messageId);
+      await ledger.abandon(first);
+    }
+  }
+
+  /** Another owner decides about these calls: none of them will start here. */
+  private readonly forgetFirstWaves = (): void => {
+    for (const { first } of this.firstWaves.values()) {
+      for (const { callId } of first.issued?.started ?? [])
+        this.ledgerState?.attempts.track(callId, Promise.resolve());
+    }
+    this.firstWaves.clear();
+  };
 
   async write<Result>(
     decide: (state: SessionState) => Pick<Decision<Result>, "events" | "result" | "lease">,
@@ -229,7 +317,7 @@ export class SessionCore {
 
   /** For work that begins with a commit, which meets others' events as a conflict, except answers. */
   duringCommit<Result>(work: () => MaybePromise<Result>): Promise<Result> {
-    return this.state.openCalls.size > 0 ? this.during(work) : this.track(work);
+    return this.state.openCalls.size > this.kept.size ? this.during(work) : this.track(work);
   }
 
   /** Runs work that `close` waits for. Rejects if the handle is closed. */
@@ -284,7 +372,7 @@ export class SessionCore {
       // A listener that throws must not come between an intent and its effect.
       on: on ? (progress) => emitSafely(() => on(progress), journal.warn) : () => undefined,
     };
-    return new Ledger(context, options.parallel ?? 8, options.perCall);
+    return new Ledger(context, options.parallel ?? 8, this.kept, options.perCall);
   }
 
   async close({ finish, withinMs = FINISH_MS }: CloseOptions = {}): Promise<void> {
@@ -319,10 +407,21 @@ export class SessionCore {
   private async closeNow(): Promise<void> {
     this.stopping.abort(closedError(this.id));
     await this.idle();
-    await this.leaveCallsToPerson();
+    let failure: { readonly error: unknown } | null = null;
+    // A caller of `session.call` has these results. If the store refuses them, the caller must know.
+    await this.flushMemory().catch((error: unknown) => {
+      failure = { error };
+    });
+    if (!failure) await this.leaveCallsToPerson();
     this.lostCalls.release(this.openCalls);
     this.parts.onClose();
     await this.own.lease.release();
+    if (failure) throw (failure as { readonly error: unknown }).error;
+  }
+
+  private async flushMemory(): Promise<void> {
+    await this.kept.flush();
+    if (!this.own.lease.lost.aborted) await this.abandonFirstWaves();
   }
 
   /** A cancelled session is not run again, so only a person can say what became of its calls. */

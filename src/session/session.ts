@@ -163,12 +163,19 @@ export class Session {
    *
    * @example
    * await session.append({ id: "greeting", role: "user", text: "Hello" }, { checkpoint: "greeted" });
+   *
+   * @example
+   * // The message and the intents of its first calls in one commit, which saves one per turn:
+   * const message = await session.append({ role: "assistant", blocks }, { issue: tools });
+   * await session.calls(message, tools);
    */
   async append(input: MessageInput, options?: AppendOptions): Promise<Message>;
   async append(input: readonly MessageInput[], options?: AppendOptions): Promise<Message[]>;
   async append(input: MessageInput | readonly MessageInput[], options: AppendOptions = {}) {
-    if (Array.isArray(input)) return this.core.append(input, options.checkpoint);
-    return (await this.core.append([input as MessageInput], options.checkpoint))[0];
+    const { checkpoint, issue, parallel } = options;
+    const inputs = Array.isArray(input) ? input : [input as MessageInput];
+    const messages = await this.core.append(inputs, checkpoint, issue && { tools: issue, parallel });
+    return Array.isArray(input) ? messages : messages[0];
   }
 
   /**
@@ -189,15 +196,17 @@ export class Session {
     } = {},
   ): Promise<CallsOutcome & { readonly count: number }> {
     const { core } = this;
-    return core.duringCommit(async () => {
+    const work = async () => {
       checkTools(tools);
       const stored = core.findMessage(message.id);
       if (!stored) throw notAppended(this.id, message.id);
       const ledger = core.ledger(tools, options);
-      const outcome = await ledger.run(stored, (state) => [checkpointDraft(state, true)]);
+      const first = await core.takeFirstWave(message.id);
+      const outcome = await ledger.run(stored, (state) => [checkpointDraft(state, true)], first);
       if (!outcome.done) await core.mustHold();
       return { ...outcome, count: toolCalls(stored).length };
-    });
+    };
+    return core.hasJustIssued(message.id) ? core.track(work) : core.duringCommit(work);
   }
 
   /**
@@ -218,6 +227,7 @@ export class Session {
     const { core } = this;
     return core.during(async () => {
       checkTools(tools);
+      await core.abandonFirstWaves();
       const report = await core.ledger(tools, {}).settle(isMeant);
       if (report.open.length > 0) await core.mustHold();
       core.noteSettled();
@@ -329,7 +339,7 @@ export class Session {
    * const report = await session.fork("order-17-retry", { version: 3 });
    */
   fork(id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
-    return forkSession(this.core.journal, this.id, id, options);
+    return this.core.kept.flush().then(() => forkSession(this.core.journal, this.id, id, options));
   }
 
   /** Lets a fork start effects of its own. */
@@ -429,6 +439,15 @@ export class Session {
 
 interface AppendOptions {
   readonly checkpoint?: boolean | string;
+  /**
+   * Tools of the calls in the last message: the same commit makes the intents of its first wave durable, and
+   * `session.calls` starts it. Call that right after. A crash in between leaves calls that look started, so
+   * they are settled like any interrupted call. Calls that are never run are recorded as not started when the
+   * session is closed.
+   */
+  readonly issue?: readonly Tool[];
+  /** How many calls the first wave has at most. 8 unless set, as in `session.calls`. */
+  readonly parallel?: number;
 }
 
 /** The internal handle of a session, for the integrations and the supervisor. Not exported to users. */

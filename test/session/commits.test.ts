@@ -91,6 +91,46 @@ describe.each(subjects)("on $name", (subject) => {
     await opened.dispose();
   });
 
+  test.each([
+    { what: "one call", ids: ["c1"] },
+    { what: "a wave of five", ids: five },
+  ])("a turn of an own loop takes two commits with $what, if append issues it", async ({ ids }) => {
+    const opened = await subject.open();
+    const { store, count } = countCommits(opened.store);
+    const holdfast = new Holdfast(new Journal({ store }));
+    const world: World = { effects: [] };
+    const pay = counting(world, "pay");
+    const session = await holdfast.session("alpha");
+    const blocks = ids.map((id) => callBlock(id, "pay", { id }));
+    const before = count();
+    const message = await session.append({ role: "assistant", blocks }, { issue: [pay] });
+    expect(count() - before).toBe(1);
+    expect(await session.calls(message, [pay])).toMatchObject({ done: true });
+    expect(count() - before).toBe(2);
+    expect(world.effects).toHaveLength(ids.length);
+    await holdfast.close();
+    await opened.dispose();
+  });
+
+  test("n consecutive calls take 2n commits, and n + 1 if each is settled with the next", async () => {
+    const opened = await subject.open();
+    const { store, count } = countCommits(opened.store);
+    const holdfast = new Holdfast(new Journal({ store }));
+    const world: World = { effects: [] };
+    const pay = counting(world, "pay");
+    const session = await holdfast.session("alpha");
+    const before = count();
+    for (const n of [1, 2, 3]) await session.call({ tool: pay, args: { n } });
+    expect(count() - before).toBe(6);
+    for (const n of [4, 5, 6]) await session.call({ tool: pay, args: { n }, settle: "with-next" });
+    expect(count() - before).toBe(9);
+    await session.close();
+    expect(count() - before).toBe(11); // The last outcome, and the lease.
+    expect(world.effects).toHaveLength(6);
+    await holdfast.close();
+    await opened.dispose();
+  });
+
   test("opening a session takes one commit, closing it another", async () => {
     const opened = await subject.open();
     const { store, count } = countCommits(opened.store);

@@ -67,6 +67,7 @@ async function runAtOnce(
 
 async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string): Promise<number> {
   const { scenario, plant } = config;
+  if (scenario.loop) return runOwnLoop(holdfast, id, scenario.loop);
   const session = scenario.isRequest ? null : await holdfast.session(id);
   talk.say({ at: "opened" });
   const tools = plantInTools(
@@ -94,6 +95,67 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
   talk.say({ at: "result", status, reason });
   await session?.close();
   return status === "done" ? EXIT.done : status === "waiting" ? EXIT.waiting : EXIT.paused;
+}
+
+/** A program without `session.run`. */
+async function runOwnLoop(
+  holdfast: Awaited<ReturnType<typeof open>>,
+  id: string,
+  loop: "issuing" | "direct",
+): Promise<number> {
+  const session = await holdfast.session(id);
+  talk.say({ at: "opened" });
+  const tools = plantInTools(
+    config.plant,
+    makeTools(config, () => talk.say({ at: "sent" })),
+  );
+  const isDone = await (loop === "direct" ? callDirectly(session, tools) : answerAndCall(session, tools));
+  const status = isDone ? "done" : "waiting";
+  const persons = session.openCalls.filter((call) => call.status === "waiting").length;
+  acknowledge(config.dir, { t: "result", session: id, status, reason: loop, persons });
+  talk.say({ at: "result", status, reason: loop });
+  await session.close();
+  return isDone ? EXIT.done : EXIT.waiting;
+}
+
+/** False if a call waits for a person. */
+async function answerAndCall(session: Session, tools: ReturnType<typeof makeTools>): Promise<boolean> {
+  const model = scriptedModel(config, session.id, () => talk.ask("model"));
+  const list = asList(tools);
+  const { parallel } = config.scenario;
+  for (;;) {
+    const message = session.unfinished;
+    if (message) {
+      if (!(await session.calls(message, list, { parallel })).done) return false;
+      continue;
+    }
+    const last = session.messages.at(-1);
+    if (last?.role === "assistant") return true;
+    const asked = { system: null, messages: session.messages, tools: [], partial: () => undefined };
+    const answer = await model({ ...asked, signal: session.lost });
+    await session.append({ role: "assistant", ...answer.message }, { issue: list, parallel });
+  }
+}
+
+/** Relies on an outcome once a later act has made it durable. */
+async function callDirectly(session: Session, tools: ReturnType<typeof makeTools>): Promise<boolean> {
+  let kept: string[] = [];
+  const relyOnKept = (): void => {
+    for (const callId of kept) acknowledge(config.dir, { t: "settled", session: session.id, callId });
+    kept = [];
+  };
+  for (const [index, { tool, item, world }] of config.scenario.turns.flat().entries()) {
+    const args = { item, ...(world && { world }) };
+    const callId = `d${index}`;
+    const outcome = await session.call({ tool: tools[tool], args, callId, settle: "with-next" });
+    if (outcome.status === "waiting") return false;
+    if (outcome.status !== "completed") continue;
+    if (!outcome.recorded) relyOnKept();
+    kept.push(callId);
+  }
+  await session.checkpoint();
+  relyOnKept();
+  return true;
 }
 
 /** Reports to the harness when commands of other processes have arrived in this one. */

@@ -159,6 +159,12 @@ const STORE_PLANTS: Readonly<Record<string, StorePlant>> = {
       return events.map((each) => (isJoint && each.type === "message" ? { ...kept, at: each.at } : each));
     });
   },
+  "intents of an own loop acknowledged before they are written": (store) => {
+    return keepsBack(store, (batch) => holds(batch, '"tool_call"') && holds(batch, '"call.issued"'));
+  },
+  "outcome and next intent acknowledged before they are written": (store) => {
+    return keepsBack(store, (batch) => holds(batch, '"call.completed"') && holds(batch, '"call.issued"'));
+  },
   "ends twice": endsTwice,
   "errors taken for success": (store) => ({
     ...verbs(store),

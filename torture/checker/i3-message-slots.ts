@@ -6,7 +6,8 @@ import { field, type Rule, type SessionLog, type Violation } from "./evidence.ts
 
 const violation = (what: string): Violation => ({ invariant: "I3", what });
 
-export const messageSlots: Rule = ({ sessions }) => sessions.flatMap(checkSession);
+export const messageSlots: Rule = ({ sessions, scenario }) =>
+  sessions.flatMap((session) => checkSession(session, scenario.loop === "direct"));
 
 interface Slot {
   readonly messageId: string;
@@ -15,7 +16,7 @@ interface Slot {
   readonly args: string;
 }
 
-function checkSession(session: SessionLog): Violation[] {
+function checkSession(session: SessionLog, isDirect: boolean): Violation[] {
   const slots = new Map<string, Slot>();
   const found: Violation[] = [];
   for (const event of session.events) {
@@ -27,6 +28,8 @@ function checkSession(session: SessionLog): Violation[] {
       }
     }
     if (event.type !== "call.issued" && event.type !== "call.repeated") continue;
+    // A direct call belongs to no message: its arguments are durable with its intent.
+    if (isDirect && field(event, "messageId") === null) continue;
     const id = field<string>(event, "callId");
     const slot = slots.get(id);
     const place = `${id} at ${event.seq}`;

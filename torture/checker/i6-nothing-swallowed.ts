@@ -12,17 +12,21 @@ export const nothingSwallowed: Rule = (evidence) => {
   if (evidence.ended !== EXIT.done) return [];
   return evidence.sessions.flatMap((session) => [
     ...missingTurns(session, evidence),
-    ...slots(session).flatMap(({ id, name }) => checkSlot(evidence, session, id, name)),
+    ...slots(session, evidence.scenario.loop === "direct").flatMap(({ id, name }) =>
+      checkSlot(evidence, session, id, name),
+    ),
   ]);
 };
 
-function slots(session: SessionLog): { id: string; name: string }[] {
+/** The calls that the script asks for: of messages, or direct ones. */
+function slots(session: SessionLog, isDirect: boolean): { id: string; name: string }[] {
+  if (isDirect) return (session.calls ?? []).map(({ callId, tool }) => ({ id: callId, name: tool }));
   const messages = session.events.filter((event) => event.type === "message");
   return messages.flatMap((event) => [...toolCalls(field<Message>(event, "message"))]);
 }
 
 function missingTurns(session: SessionLog, { scenario }: Evidence): Violation[] {
-  const asked = slots(session).length;
+  const asked = slots(session, scenario.loop === "direct").length;
   const scripted = scenario.turns.flat().length;
   if (asked === scripted) return [];
   return [violation(`${session.id}: the script has ${scripted} calls, the transcript ${asked}`)];
