@@ -69,10 +69,13 @@ export default defineConfig({
     outline: [2, 3],
     socialLinks: [{ icon: "github", link: REPOSITORY }],
   },
-  // Pages are plain Markdown: braces in code are no templates.
-  vue: { template: { compilerOptions: { delimiters: ["<%VUE", "VUE%>"] } } },
   markdown: {
     config(md) {
+      // Pages are plain Markdown: braces in them are no templates.
+      for (const kind of ["text", "code_inline"] as const) {
+        const render = md.renderer.rules[kind];
+        md.renderer.rules[kind] = (...given) => render?.(...given).replaceAll("{{", "&#123;&#123;") ?? "";
+      }
       // A link to a file outside of docs/ leads to the repository.
       md.core.ruler.push("links-out", (state) => {
         for (const token of state.tokens.flatMap(({ children }) => children ?? [])) {
