@@ -4,9 +4,9 @@
  *
  *     --share 0.1        every tenth case (default 1)
  *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person
- *                        plants powerCut
+ *                        plants powerCut failedSyncs
  *     --store files      a folder of files instead of a SQLite file
- *     --images 6000      how many images the power cut opens
+ *     --images 6000      how many images the power cut opens, and in all about as many after failed syncs
  *     --jobs 3           cases at once
  *     --write            puts the tables into docs/why/torture.md
  */
@@ -18,12 +18,13 @@ import { parseArgs } from "node:util";
 import { bundle } from "./bundle.ts";
 import { hasStrace } from "./cases/system-calls.ts";
 import { FAMILIES, type Family, type Job, type Outcome, PLANS } from "./families.ts";
-import { DURABILITY_PLANTS, FILES_DURABILITY_PLANTS, foundBy, PLANTS } from "./planted-bugs.ts";
+import { type DurabilityPlant, durabilityPlants, foundBy, PLANTS } from "./planted-bugs.ts";
 import {
   cutEverywhere,
   type PowerCutOptions,
   type PowerCutResult,
   traceWriter,
+  type WriterOptions,
 } from "./power-cut/power-cut.ts";
 import { Report, summary } from "./report.ts";
 import { chooseStore, chosenStore } from "./store-under-test.ts";
@@ -34,7 +35,7 @@ const state = mkdtempSync(join(tmpdir(), "holdfast-torture-state-"));
 process.env["XDG_STATE_HOME"] = state;
 process.once("exit", () => rmSync(state, { recursive: true, force: true }));
 
-const NEED_STRACE: readonly string[] = ["systemCalls", "ioErrors", "powerCut"];
+const NEED_STRACE: readonly string[] = ["systemCalls", "ioErrors", "powerCut", "failedSyncs"];
 const TRIES = 3;
 
 const { values } = parseArgs({
@@ -102,21 +103,37 @@ async function runPlants(workshop: Workshop, report: Report): Promise<void> {
     const result = await plant.run(workshop);
     report.plants.push({ name: plant.name, under: plant.under, ...foundBy(plant, result) });
   });
-  const durabilityPlants = store === "files" ? FILES_DURABILITY_PLANTS : DURABILITY_PLANTS;
-  if (strace) {
-    for (const [name, mutations] of Object.entries(durabilityPlants)) {
-      const result = await cut(workshop, { seed: 1, randoms: 4, limit: 2_000, untilFound: true }, mutations);
-      const found = result.violations.length > 0;
-      report.plants.push({
-        name,
-        under: `power cut, image ${result.images}`,
-        found,
-        by: found ? "I2" : "nothing",
-      });
-    }
+  for (const plant of strace ? durabilityPlants(store) : []) {
+    const under = await foundUnder(workshop, plant);
+    const found = under !== null;
+    report.plants.push({
+      name: plant.name,
+      under: under ?? "power cut",
+      found,
+      by: found ? "I2" : "nothing",
+    });
   }
   const found = report.plants.filter((plant) => plant.found).length;
   console.log(`planted bugs: ${found} of ${report.plants.length} found, ${seconds(begun)}`);
+}
+
+/** The first power cut that shows the bug. With `failing`, from each such sync on in turn, every sync fails. */
+async function foundUnder(
+  workshop: Workshop,
+  { mutations, failing }: DurabilityPlant,
+): Promise<string | null> {
+  const options = { seed: 1, randoms: 4, untilFound: true };
+  if (failing === undefined) {
+    const { images, violations } = await cut(workshop, { ...options, limit: 2_000 }, mutations);
+    return violations.length > 0 ? `power cut, image ${images}` : null;
+  }
+  for (let from = 1; ; from++) {
+    const failSyncs = { call: failing, from };
+    const result = await cut(workshop, { ...options, limit: 200, failSyncs }, mutations);
+    if (result.points === 0) return null;
+    const { images, violations } = result;
+    if (violations.length > 0) return `every ${failing} fails from ${from} on, power cut, image ${images}`;
+  }
 }
 
 async function* each<Item>(items: readonly Item[]): AsyncGenerator<Item> {
@@ -125,7 +142,7 @@ async function* each<Item>(items: readonly Item[]): AsyncGenerator<Item> {
 
 function cut(
   workshop: Workshop,
-  options: PowerCutOptions,
+  { failSyncs, ...options }: PowerCutOptions & Pick<WriterOptions, "failSyncs">,
   mutations: Parameters<typeof bundle>[1] = [],
 ): Promise<PowerCutResult> {
   return workshop.within(async (folder) => {
@@ -136,7 +153,11 @@ function cut(
     ];
     for (const each of [made, root, scratch]) mkdirSync(each);
     const writer = mutations.length > 0 ? await bundle(made, mutations, ["writer"]) : workshop.bundle;
-    const steps = await traceWriter(writer, root, { rounds: 3, payloadBytes: 6_000 });
+    const steps = await traceWriter(writer, root, {
+      rounds: failSyncs ? 2 : 3,
+      payloadBytes: 6_000,
+      failSyncs,
+    });
     return cutEverywhere(steps, { root, scratch, bundle: workshop.bundle }, options);
   });
 }
@@ -144,8 +165,48 @@ function cut(
 async function runPowerCut(workshop: Workshop, report: Report): Promise<void> {
   const begun = performance.now();
   const result = await cut(workshop, { seed: 20, randoms: 18, limit: Number(values.images) });
-  report.powerCuts.push(result);
+  report.powerCuts.push({ ...result, fault: "none" });
   console.log(`power cut: ${result.images} images at ${result.points} points, ${seconds(begun)}`);
+}
+
+/** The writer makes about as many syncs. Each gets the same share of the images. */
+const SYNCS = 20;
+
+/** From each sync of the writer on in turn, every sync fails, until the writer ends and another resumes. */
+async function runFailedSyncs(workshop: Workshop, report: Report): Promise<void> {
+  const limit = Math.ceil(Number(values.images) / SYNCS);
+  const step = Math.max(1, Math.round(1 / Number(values.share)));
+  for (const call of chosenStore().syncCalls) {
+    const begun = performance.now();
+    const results: PowerCutResult[] = [];
+    let isOver = false;
+    async function* syncs(): AsyncGenerator<number> {
+      for (let from = 1; !isOver; from += step) yield from;
+    }
+    await inParallel(syncs(), async (from) => {
+      const result = await cut(workshop, { seed: from, randoms: 4, limit, failSyncs: { call, from } });
+      if (result.points > 0) results.push(result);
+      else isOver = true;
+      const [first] = result.violations;
+      if (first) console.log(`  I2 ${call} fails from ${from} on: ${first.what}`);
+    });
+    const all = combined(results);
+    report.powerCuts.push({ ...all, fault: `every ${call} fails from one on: ${results.length} runs` });
+    console.log(
+      `power cut after failed ${call}: ${all.images} images, ${results.length} runs, ${seconds(begun)}`,
+    );
+  }
+}
+
+function combined(results: readonly PowerCutResult[]): PowerCutResult {
+  const sum = (count: (result: PowerCutResult) => number): number =>
+    results.reduce((total, result) => total + count(result), 0);
+  return {
+    points: sum(({ points }) => points),
+    images: sum(({ images }) => images),
+    promises: Math.min(...results.map(({ promises }) => promises)),
+    violations: results.flatMap(({ violations }) => violations),
+  };
 }
 
 const seconds = (begun: number): string => `${((performance.now() - begun) / 1_000).toFixed(0)} s`;
@@ -167,6 +228,7 @@ try {
   }
   if (wanted("plants")) await runPlants(workshop, report);
   if (wanted("powerCut")) await runPowerCut(workshop, report);
+  if (wanted("failedSyncs")) await runFailedSyncs(workshop, report);
 } finally {
   await workshop.close();
 }

@@ -6,7 +6,7 @@ import { KILL_WHEN_SENT, killAt } from "./cases/failpoints.ts";
 import { countCalls, failAt } from "./cases/system-calls.ts";
 import { runZombie } from "./cases/zombies.ts";
 import { type Scenario, scenario } from "./scenario.ts";
-import { chosenStore, type StoreName } from "./store-under-test.ts";
+import { chosenStore, type StoreName, type SyncCall } from "./store-under-test.ts";
 import type { Workshop } from "./workshop.ts";
 
 export interface Plant {
@@ -49,7 +49,7 @@ const asZombie = (name: string, script: string, point: string, ...expect: string
 
 /** A disk that breaks shortly before the end of the run and stays broken. */
 async function brokenDisk(workshop: Workshop, script: Scenario): Promise<Fault> {
-  const { syncCall } = chosenStore();
+  const [syncCall] = chosenStore().syncCalls;
   const counts = await countCalls(workshop, script, workshop.layStore);
   return failAt(syncCall, Math.max(1, counts[syncCall] - 4), "EIO", true, workshop.layStore);
 }
@@ -92,7 +92,7 @@ const ANSWERED_BEFORE_COMMIT: Mutation = {
 
 /** Fails each sync of the run in turn, until one of them shows the bug. */
 async function failEverySync(workshop: Workshop, script: Scenario, mutation: Mutation): Promise<CaseResult> {
-  const { syncCall } = chosenStore();
+  const [syncCall] = chosenStore().syncCalls;
   const mutated = await workshop.mutated([mutation]);
   const counts = await countCalls(mutated, script, workshop.layStore);
   let result: CaseResult = { fired: false, violations: [], runs: 0 };
@@ -168,8 +168,59 @@ export const PLANTS: readonly Plant[] = [
   },
 ];
 
-/** Bugs that only a power cut shows, planted in the source of a bundle of their own. */
-export const DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = {
+/** A bug that only a power cut shows, planted in the source of a bundle of its own. */
+export interface DurabilityPlant {
+  readonly name: string;
+  readonly mutations: readonly Mutation[];
+  /** It shows only if these syncs fail, from one of them on, and another process resumes. */
+  readonly failing?: SyncCall;
+}
+
+export function durabilityPlants(store: StoreName): DurabilityPlant[] {
+  const whole = store === "files" ? FILES_DURABILITY_PLANTS : DURABILITY_PLANTS;
+  const plants = Object.entries(whole).map(([name, mutations]) => ({ name, mutations }));
+  return [...plants, ...FAILED_SYNC_PLANTS[store]];
+}
+
+const FAILED_SYNC_PLANTS: Readonly<Record<StoreName, readonly DurabilityPlant[]>> = {
+  sqlite: [
+    {
+      name: "WAL of failed syncs kept",
+      failing: "fsync",
+      mutations: [
+        {
+          file: "src/stores/sqlite/opening.ts",
+          from: "if ((statOf(walOf(path))?.size ?? 0) > 0) {",
+          to: "if ((statOf(walOf(path))?.size ?? 0) < 0) {",
+        },
+      ],
+    },
+  ],
+  files: [
+    {
+      name: "tail of a failed sync kept",
+      failing: "fdatasync",
+      mutations: [
+        {
+          file: "src/stores/files/append.ts",
+          from: "if (mark?.boot === boot) journal.rewrite(end);",
+          to: "",
+        },
+      ],
+    },
+    {
+      name: "journal's name not synced again",
+      failing: "fsync",
+      mutations: [
+        { file: "src/stores/files/append.ts", from: "syncFolder(folder.paths.folder);", to: "void folder;" },
+      ],
+    },
+  ],
+};
+
+type Mutations = Readonly<Record<string, readonly Mutation[]>>;
+
+export const DURABILITY_PLANTS: Mutations = {
   "synchronous = NORMAL": [
     {
       file: "src/stores/sqlite/opening.ts",
@@ -179,12 +230,12 @@ export const DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = 
     { file: "src/stores/sqlite/opening.ts", from: "level !== 2", to: "level !== 1" },
   ],
   "folder not synced": [
-    { file: "src/stores/sqlite/opening.ts", from: "syncFolder(dirname(made))", to: "void made" },
+    { file: "src/stores/sqlite/opening.ts", from: "syncNames(dirname(path))", to: "void syncNames" },
   ],
 };
 
 /** The same for the files store. */
-export const FILES_DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = {
+export const FILES_DURABILITY_PLANTS: Mutations = {
   "journal not synced": [
     {
       file: "src/stores/files/journal-file.ts",
@@ -193,10 +244,10 @@ export const FILES_DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[
     },
   ],
   "folder not synced": [
-    { file: "src/stores/files/disk.ts", from: "syncFolder(parent);", to: "void parent;" },
+    { file: "src/stores/files/folder-connection.ts", from: "syncNames(path);", to: "void syncNames;" },
   ],
   "artifact's name not synced": [
-    { file: "src/stores/files/append.ts", from: "syncFolder(each);", to: "void [each, syncFolder];" },
+    { file: "src/stores/files/append.ts", from: "    syncFolder(each);", to: "    void each;" },
   ],
   "rewritten journal not synced": [
     { file: "src/stores/files/compaction.ts", from: "fsyncSync(descriptor);", to: "void fsyncSync;" },

@@ -26,7 +26,7 @@ export interface Totals {
 
 export class Report {
   readonly plants: PlantRow[] = [];
-  readonly powerCuts: PowerCutResult[] = [];
+  readonly powerCuts: (PowerCutResult & { readonly fault: string })[] = [];
   private readonly ran: Ran[] = [];
 
   add(ran: Ran): void {
@@ -89,10 +89,11 @@ export class Report {
 
   private powerCutTable(): string[] {
     if (this.powerCuts.length === 0) return [];
-    const rows = this.powerCuts.map(({ points, images, promises, violations }) => {
-      return [points, images, promises, violations.length];
+    const rows = this.powerCuts.map(({ fault, points, images, promises, violations }) => {
+      return [fault, points, images, promises, violations.length];
     });
-    return [table(["power cut at", "images opened", "promises kept by the last", "lost or changed"], rows)];
+    const header = ["fault before the power cut", "cut at", "images opened", "promises at the end"];
+    return [table([...header, "lost or changed"], rows)];
   }
 
   private plantTable(): string[] {

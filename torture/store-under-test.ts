@@ -10,6 +10,8 @@ import type { Store } from "../src/store.ts";
 import { openFiles } from "../src/stores/files/index.ts";
 import { openSqlite } from "../src/stores/sqlite/index.ts";
 
+export type SyncCall = "fsync" | "fdatasync";
+
 interface StoreUnderTest {
   /** Its place in the folder of a case. */
   readonly path: string;
@@ -17,8 +19,8 @@ interface StoreUnderTest {
   readonly opened: string;
   /** Files whose system calls count. */
   readonly files: readonly string[];
-  /** The call by which an append becomes durable. */
-  readonly syncCall: "fsync" | "fdatasync";
+  /** Its calls that make something durable. The first is the one of an append. */
+  readonly syncCalls: readonly [SyncCall, ...SyncCall[]];
   /** Whether the names of all its files are known before it runs. */
   readonly isTracedByName: boolean;
   open(path: string): Promise<Store>;
@@ -32,7 +34,7 @@ const STORES = {
     path: "store.db",
     opened: "store.db",
     files: ["store.db", "store.db-wal", "store.db-shm", "store.db-journal"],
-    syncCall: "fsync",
+    syncCalls: ["fsync"],
     isTracedByName: true,
     open: (path) => openSqlite({ path }),
   },
@@ -47,7 +49,7 @@ const STORES = {
       "store/lock.db",
       "store/lock.db-journal",
     ],
-    syncCall: "fdatasync",
+    syncCalls: ["fdatasync", "fsync"],
     isTracedByName: false,
     open: (path) => openFiles({ path, wasteBytes: WASTE_BYTES }),
   },

@@ -38,11 +38,10 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
   async function cut(
     name: string,
     writer: Bundle,
-    { failSyncsFrom, ...options }: Partial<PowerCutOptions> & Pick<WriterOptions, "failSyncsFrom">,
+    { failSyncs, ...options }: Partial<PowerCutOptions> & Pick<WriterOptions, "failSyncs">,
   ) {
     const root = make(`${name}-root`);
-    const fault = failSyncsFrom === undefined ? {} : { failSyncsFrom };
-    const steps = await traceWriter(writer, root, { rounds: 2, payloadBytes: 5_000, ...fault });
+    const steps = await traceWriter(writer, root, { rounds: 2, payloadBytes: 5_000, failSyncs });
     const place = { root, scratch: make(`${name}-images`), bundle: whole };
     return cutEverywhere(steps, place, { seed: 4711, randoms: 3, limit: IMAGES, ...options });
   }
@@ -56,11 +55,12 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     expect(promises).toBeGreaterThan(20);
   });
 
-  test.for([14, 15, 16])(
+  test.for([1, 14, 16, 17])(
     "loses nothing if every sync from number %i on fails, the writer exits, and another resumes",
     { timeout: LIMIT_MS },
-    async (failSyncsFrom) => {
-      const { promises, violations } = await cut(`failed-${failSyncsFrom}`, whole, { failSyncsFrom });
+    async (from) => {
+      const failSyncs = { call: "fsync", from } as const;
+      const { promises, violations } = await cut(`failed-${from}`, whole, { failSyncs });
       expect(violations).toEqual([]);
       expect(promises).toBeGreaterThan(20);
     },

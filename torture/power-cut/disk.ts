@@ -50,9 +50,11 @@ export class Disk {
   private readonly names = new Map<string, File | null>();
   private readonly live = new Map<string, File | null>();
   private nameOps: NameOp[] = [];
+  private readonly root: string;
 
   /** `root`: a folder that was durable before the trace began. */
   constructor(root: string) {
+    this.root = root;
     this.names.set(root, null);
     this.live.set(root, null);
   }
@@ -117,8 +119,10 @@ export class Disk {
       else names.delete(each.op.path);
     });
     const image = new Map<string, Buffer>();
+    const isThere = (path: string): boolean =>
+      path === this.root || (names.has(path) && isThere(parentOf(path)));
     for (const [path, file] of names) {
-      if (file && names.has(parentOf(path))) image.set(path, contentOf(file, keptOps));
+      if (file && isThere(path)) image.set(path, contentOf(file, keptOps));
     }
     return image;
   }

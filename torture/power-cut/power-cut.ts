@@ -8,10 +8,11 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { dirname, join, relative } from "node:path";
 import type { Bundle } from "../bundle.ts";
 import type { Violation } from "../checker/index.ts";
-import { Child, startNode } from "../processes.ts";
-import { chosenStore, storeFiles } from "../store-under-test.ts";
+import { Child, type Said, startNode } from "../processes.ts";
+import { chosenStore, type SyncCall, storeFiles } from "../store-under-test.ts";
 import { Disk, type Image } from "./disk.ts";
 import { choices, Dice } from "./images.ts";
+import type { Opened } from "./opener/main.ts";
 import { type DiskStep, readTrace, TRACED } from "./trace.ts";
 import type { Promised } from "./writer/main.ts";
 
@@ -35,26 +36,34 @@ export interface WriterOptions {
   /** How often the store is opened, written to and closed. */
   readonly rounds: number;
   readonly payloadBytes: number;
-  /**
-   * Every sync from this one on fails, until the writer ends without closing the store. Then a second writer
-   * continues on a disk that works again.
-   */
-  readonly failSyncsFrom?: number;
+  readonly failSyncs?: FailedSyncs | undefined;
 }
 
-/** Runs the writer under strace in `folder` and returns its disk operations. */
+/**
+ * Every such call from this one on fails, until the writer ends without closing the store. Then a second
+ * writer continues on a disk that works again.
+ */
+export interface FailedSyncs {
+  readonly call: SyncCall;
+  readonly from: number;
+}
+
+/**
+ * Runs the writer under strace in `folder` and returns its disk operations. Empty: it makes fewer syncs than
+ * the first one that should fail.
+ */
 export async function traceWriter(
   bundle: Bundle,
   folder: string,
   options: WriterOptions,
 ): Promise<DiskStep[]> {
-  const { failSyncsFrom } = options;
+  const { failSyncs } = options;
   const acks = join(folder, "acks");
   const run = (mode: string, ...faults: string[]) => traceOnce(bundle, folder, options, [mode, ...faults]);
-  if (failSyncsFrom === undefined) return readTrace(await run("whole"), folder, acks);
-  const { syncCall } = chosenStore();
-  const inject = `inject=${syncCall}:error=EIO:when=${failSyncsFrom}+`;
+  if (failSyncs === undefined) return readTrace(await run("whole"), folder, acks);
+  const inject = `inject=${failSyncs.call}:error=EIO:when=${failSyncs.from}+`;
   const failed = await run("until an error", "-e", inject);
+  if (!failed.includes("(INJECTED)")) return [];
   return readTrace(failed + (await run("resumed")), folder, acks);
 }
 
@@ -92,6 +101,7 @@ export async function cutEverywhere(
   // If the first loss is enough, it shows before a second process would have started.
   const openers = Array.from({ length: options.untilFound ? 1 : 2 }, () => new Opener(place));
   const violations: Violation[] = [];
+  const hasFailedSyncs = steps.some(({ act }) => act === "failed sync");
   let images = 0;
   let promises = 0;
   let points = 0;
@@ -104,7 +114,9 @@ export async function cutEverywhere(
         images++;
         points = Math.max(points, point);
         promises = Math.max(promises, promised.length);
-        const wrong = await opener.open(image, promised);
+        const { problems, isRefused } = await opener.open(image, promised);
+        // After failed syncs, a store that never acknowledged anything may be refused: nothing is lost.
+        const wrong = isRefused && hasFailedSyncs && promised.length === 0 ? [] : problems;
         violations.push(
           ...wrong.map((what) => ({ invariant: "I2", what: `cut after step ${point}: ${what}` })),
         );
@@ -125,7 +137,7 @@ interface Cut {
 
 /**
  * Skips images that were tried for the same promises. If there are too many, takes a fair sample at every
- * point.
+ * point. After failed syncs, it begins with the first of them: what comes before is in a run without faults.
  */
 function* everyCut(steps: readonly DiskStep[], root: string, options: PowerCutOptions): Generator<Cut> {
   const disk = new Disk(root);
@@ -133,11 +145,15 @@ function* everyCut(steps: readonly DiskStep[], root: string, options: PowerCutOp
   const promised: Promised[] = [];
   const tried = new Set<string>();
   let images = 0;
+  const begin = steps.findIndex(({ act }) => act === "failed sync");
   for (const [index, step] of steps.entries()) {
     disk.apply(step);
     if (step.act === "told") promised.push(JSON.parse(step.text) as Promised);
+    if (index < begin) continue;
     const pending = disk.pending();
-    const allowed = images + Math.ceil((options.limit - images) / (steps.length - index));
+    // Rounded at random, so that a small limit is spread over all points, too.
+    const share = (options.limit - images) / (steps.length - index);
+    const allowed = images + Math.floor(share + dice.below(1_000) / 1_000);
     for (const kept of sampled([...choices(pending, dice, options.randoms)], dice)) {
       if (images >= allowed) break;
       const image = disk.image(pending, kept);
@@ -178,7 +194,7 @@ class Opener {
     this.place = place;
   }
 
-  async open(image: Image, promised: readonly Promised[]): Promise<string[]> {
+  async open(image: Image, promised: readonly Promised[]): Promise<Opened> {
     if (this.opened >= IMAGES_PER_PROCESS) this.close();
     this.child ??= startNode(this.place.bundle.opener, []);
     this.opened++;
@@ -190,7 +206,7 @@ class Opener {
         writeFileSync(copy, content);
       }
       this.child.send(JSON.stringify({ folder, promised }));
-      return (await this.child.event("opened"))["problems"] as string[];
+      return (await this.child.event("opened")) as Said & Opened;
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }

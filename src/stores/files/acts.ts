@@ -117,7 +117,7 @@ export function putArtifact(flush: Flush, request: Extract<port.PutRequest, { of
   const known = state.space(namespace).artifacts.get(hash);
   const isStored = known !== undefined && hasArtifactFile(folder, request);
   if (isStored && known.putAt >= at) return;
-  if (!isStored) flush.foldersToSync.add(writeArtifact(folder, request));
+  if (!isStored) for (const each of writeArtifact(folder, request)) flush.foldersToSync.add(each);
   const { length } = flush.addLine({ do: "artifact", namespace, hash, at });
   state.putArtifact(namespace, hash, at, length);
 }

@@ -34,7 +34,8 @@
  * A failed write or sync poisons the handle: its batches may or may not be durable. The page cache may show
  * bytes behind the mark that never reach the disk, since the system forgets pages that it failed to write. So
  * a holder that keeps a tail of this boot first writes its bytes once more and syncs them, and only then
- * builds on it.
+ * builds on it. A holder that finds another mark than its own first syncs the folder. The last one may have
+ * ended between a journal's rename and the sync of its name.
  */
 
 import type { Batch, Head } from "../../store.ts";
@@ -96,13 +97,19 @@ export function settle(folder: OpenFolder): void {
     if (size > journal.end) journal.cut();
     journal.sync();
   }
-  if (mark?.end !== journal.end || mark.boot !== boot) folder.setMark();
+  if (mark?.end === journal.end && mark.boot === boot) return;
+  // The last holder ended in the middle, maybe before the journal's name was durable.
+  syncFolder(folder.paths.folder);
+  folder.setMark();
 }
 
 /** Makes a flush durable. `begun` is called before the first byte goes to the journal. */
 export function commit(flush: Flush, begun: () => void): void {
   const { folder, lines } = flush;
-  for (const each of flush.foldersToSync) syncFolder(each);
+  for (const each of flush.foldersToSync) {
+    syncFolder(each);
+    folder.synced.add(each);
+  }
   if (lines.length > 0) {
     begun();
     folder.journal.append(lines);

@@ -24,7 +24,7 @@ export function copyFolder(folder: OpenFolder, path: string): void {
     const copy = join(path, file);
     makeFolder(dirname(copy));
     copyArtifact(join(folder.paths.folder, file), copy);
-    folders.add(dirname(copy));
+    for (let each = dirname(copy); each !== path; each = dirname(each)) folders.add(each);
   }
   for (const each of folders) syncFolder(each);
 }

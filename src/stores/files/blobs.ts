@@ -51,12 +51,16 @@ export function hasArtifactFile(folder: OpenFolder, { namespace, hash, bytes }: 
   return holdsBytes(artifactFile(folder, namespace, hash), bytes);
 }
 
-/** Returns the folder that has to be synced. */
-export function writeArtifact(folder: OpenFolder, { namespace, hash, bytes }: ArtifactRequest): string {
+/**
+ * Returns the folders that have to be synced. An earlier process may have made those above and ended before
+ * their names were durable, so the first write of a handle includes them.
+ */
+export function writeArtifact(folder: OpenFolder, { namespace, hash, bytes }: ArtifactRequest): string[] {
+  const { paths, synced } = folder;
   const home = artifactFolder(folder, namespace);
   makeFolder(home);
-  replaceFile(artifactFile(folder, namespace, hash), bytes, folder.paths.unnamed);
-  return home;
+  replaceFile(artifactFile(folder, namespace, hash), bytes, paths.unnamed);
+  return synced.has(home) ? [home] : [home, paths.artifacts, paths.folder];
 }
 
 export function readArtifact(folder: OpenFolder, namespace: string, hash: string): Uint8Array {

@@ -12,15 +12,14 @@ import {
   failureError,
   replacedError,
   statOf,
-  syncFolder,
   systemCode,
   unstorableError,
   withUnknown,
 } from "../kit/index.ts";
 
 /**
- * Like `mkdir -p`, but each new folder is durable in its parent, or a power cut could take the store with it.
- * Made one by one: Node's own recursion reports a disk that cannot be written as a path that does not exist.
+ * `mkdir -p`, one by one: Node's own recursion reports a disk that cannot be written as a missing path. The
+ * caller makes the names durable.
  */
 export function makeFolder(folder: string): void {
   if (statOf(folder)) return;
@@ -31,7 +30,6 @@ export function makeFolder(folder: string): void {
   } catch (error) {
     if (systemCode(error) !== "EEXIST") throw error;
   }
-  syncFolder(parent);
 }
 
 const CHUNK_BYTES = 1024 * 1024;

@@ -34,6 +34,7 @@ import {
   refuseNetworkDisk,
   statOf,
   syncFolder,
+  syncNames,
 } from "../kit/index.ts";
 import { commit, Flush, settle } from "./append.ts";
 import { sweepSnapshots } from "./blobs.ts";
@@ -234,6 +235,7 @@ export async function openFirst(
     if (!stats) makeFolder(path);
     else if (!readOnly && !areAllWritable(paths)) throw cannotWrite(path);
     refuseForeign(paths, hasJournal);
+    if (!hasJournal) syncNames(path);
     return await openHandle(options, changed, null);
   } catch (error) {
     throw storeError(path, error);

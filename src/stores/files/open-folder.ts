@@ -47,6 +47,8 @@ export class OpenFolder {
   readonly paths: Paths;
   /** Null for a reader, which needs none. */
   readonly lock: FolderLock | null;
+  /** Folders that this handle has synced. */
+  readonly synced = new Set<string>();
   readonly #changed: StreamChanged;
   #live: LiveFile | null;
   #journal: JournalFile;

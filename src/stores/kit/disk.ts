@@ -49,6 +49,26 @@ export function syncFolder(folder: string): void {
   }
 }
 
+/** Errors of a folder above that is not ours, so that no store has made its name. */
+const NOT_OURS = ["EACCES", "EPERM", "EINVAL", "ENOTSUP", "EROFS"];
+
+/**
+ * Makes the names in a new store's folder durable, and those of all folders above it on this disk. An earlier
+ * process may have made them and ended before they were: killed, or by a sync that failed.
+ */
+export function syncNames(folder: string): void {
+  syncFolder(folder);
+  const { dev } = statSync(folder);
+  for (let above = dirname(folder); statOf(above)?.dev === dev; above = dirname(above)) {
+    try {
+      syncFolder(above);
+    } catch (error) {
+      if (!NOT_OURS.includes(systemCode(error) ?? "")) throw error;
+    }
+    if (above === dirname(above)) return;
+  }
+}
+
 /** Makes the bytes of a file durable that another part has written. */
 export function syncFile(path: string): void {
   const descriptor = openSync(path, "r+");

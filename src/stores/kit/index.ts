@@ -26,6 +26,7 @@ export {
   statOf,
   syncFile,
   syncFolder,
+  syncNames,
   systemCode,
 } from "./disk.ts";
 export {

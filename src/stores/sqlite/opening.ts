@@ -7,10 +7,11 @@
  *     foreign, newer, no database ──look, read-only──▶ refused, nothing written
  *     empty or nothing there, and writes in a WAL beside it ──▶ refused, nothing opened
  *
- * A crash after creating leaves an empty file, which the next opener fills. A crash while migrating leaves
- * a rollback journal or an unfinished WAL transaction, which SQLite undoes. A crash between migrating and
- * WAL leaves a whole schema in the old journal mode; the next opener switches. Two processes may do all
- * this at once: the migration is one transaction, and the second process finds it done.
+ * A crash after creating leaves an empty file, which the next opener fills. That opener first makes the names
+ * of the file and its folders durable, because the process that made them may have ended too early. A crash
+ * while migrating leaves a rollback journal or an unfinished WAL transaction, which SQLite undoes. A crash
+ * between migrating and WAL leaves a whole schema in the old journal mode; the next opener switches. Two
+ * processes may do all this at once: the migration is one transaction, and the second process finds it done.
  *
  * Only after an I/O error must the connection prove itself, by one commit. Data of a failed fsync may still
  * read well from the page cache and never reach the disk. So unless the disk was merely full, the WAL is
@@ -56,7 +57,7 @@ import {
   notFoundError,
   refuseNetworkDisk,
   statOf,
-  syncFolder,
+  syncNames,
   systemCode,
   tooNewError,
 } from "../kit/index.ts";
@@ -84,9 +85,9 @@ export async function openFirst(
     const stats = statOf(path);
     if (!stats && (mustExist || readOnly)) throw notFoundError({ path });
     if (stats && !stats.isFile()) throw foreignError({ path }, "it is not a regular file");
-    if (!stats) createFile(path);
-    else if (!readOnly && !isWritable(path)) throw cannotWrite(path);
-    else if (!readOnly && stats.size > 0) {
+    if (stats && !readOnly && !isWritable(path)) throw cannotWrite(path);
+    if (!readOnly && !stats?.size) createFile(path);
+    else if (stats && !readOnly) {
       mendCompanions(path, stats.mode);
       await refuseForeign(options);
     }
@@ -249,14 +250,11 @@ export function readSeal(connection: Connection): Seal | null {
   return row ? (JSON.parse(row.value) as Seal) : null;
 }
 
-/** Makes the folders and the empty file for this user alone, each durable in its parent. */
+/** Makes the folders and the empty file for this user alone. Their names are durable first. */
 function createFile(path: string): void {
-  const folder = dirname(path);
-  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (first !== undefined) {
-    for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
-  }
-  if (createEmptyFile(path)) syncFolder(folder);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  createEmptyFile(path);
+  syncNames(dirname(path));
 }
 
 /** Looks without writing. In the middle of a rollback the format shows only on opening for writing. */

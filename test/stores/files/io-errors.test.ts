@@ -1,7 +1,7 @@
 // After an I/O error the contents of the disk are unknown. Callers without an answer get `unknown`, and
 // nothing is acknowledged until a fresh handle has judged the tail and durably written.
 
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openFiles } from "../../../src/stores/files/index.ts";
@@ -88,6 +88,33 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     const after = names.slice(names.indexOf("failed") + 1);
     // The tail again, synced; the proof line, synced; only then the resend, which finds its batch.
     expect(after.slice(0, 5)).toEqual(["openat", "pwrite64", "fsync", "pwrite64", "fdatasync"]);
+  });
+
+  /** The folders that are synced before the first write to the journal or to a new one. */
+  async function syncedFirst(place: string): Promise<string[]> {
+    const trace = join(place, "trace");
+    await run(place, ["-y", "-o", trace, "-e", "trace=pwrite64,fsync"]);
+    const lines = readFileSync(trace, "utf8").split("\n");
+    const written = lines.findIndex((line) => line.includes("pwrite64(") && line.includes("journal.jsonl"));
+    return lines.slice(0, written).flatMap((line) => /fsync\(\d+<([^>]+)>/.exec(line)?.[1] ?? []);
+  }
+
+  test("folders that an ended process left have durable names before the first byte", async () => {
+    const place = await workshop.place();
+    mkdirSync(join(place, "store"));
+    expect(await syncedFirst(place)).toEqual(expect.arrayContaining([join(place, "store"), place]));
+  });
+
+  test("a journal whose last holder ended before its mark has a durable name before a line follows", async () => {
+    const place = await workshop.place();
+    const path = join(place, "store");
+    await (await openFiles({ path })).close();
+    rmSync(join(path, "live.jsonl"));
+    expect(await syncedFirst(place)).toContain(path);
+    // With the mark it is known to be durable.
+    const other = await workshop.place();
+    await (await openFiles({ path: join(other, "store") })).close();
+    expect(await syncedFirst(other)).not.toContain(join(other, "store"));
   });
 
   test("while the disk keeps failing nothing is acknowledged", async () => {

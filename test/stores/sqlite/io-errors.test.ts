@@ -1,7 +1,15 @@
 // After an I/O error the contents of the disk are unknown. Callers without an answer get `unknown`, and
 // nothing is acknowledged until a fresh connection has durably written.
 
-import { copyFileSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Connection } from "../../../src/stores/sqlite/index.ts";
 import { append, headSeq, write } from "./acts.ts";
@@ -97,6 +105,22 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(emptied).toBeGreaterThan(find("fsync", "left.db"));
     const frames = lines.slice(emptied).filter((line) => /pwrite64\(.*left\.db-wal>/.test(line));
     expect(frames.length).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["folders", false],
+    ["an empty file", true],
+  ])("%s that an ended process left have durable names before the first byte", async (_, hasFile) => {
+    mkdirSync(folder.file("one/two"), { recursive: true });
+    if (hasFile) writeFileSync(folder.file("one/two/store.db"), "");
+    const trace = folder.file("trace");
+    const said = await run("one/two/store.db", ["-y", "-o", trace, "-e", "trace=pwrite64,fsync"]);
+    expect(said["third"]).toMatchObject({ result: { outcome: "ok" } });
+    const lines = readFileSync(trace, "utf8").split("\n");
+    const written = lines.findIndex((line) => line.includes("pwrite64(") && line.includes("store.db"));
+    const synced = lines.slice(0, written).filter((line) => line.includes("fsync("));
+    for (const each of ["one/two", "one", "."].map((name) => realpathSync(folder.file(name))))
+      expect(synced.filter((line) => line.includes(`<${each}>`))).toHaveLength(1);
   });
 
   test("a disk that fills up during a commit is STORE_FULL, and the store recovers", async () => {

@@ -15,15 +15,21 @@ export interface OpenRequest {
   readonly promised: readonly Promised[];
 }
 
+export interface Opened {
+  readonly problems: readonly string[];
+  /** The store could not be opened or read at all. */
+  readonly isRefused: boolean;
+}
+
 const namespace = "default";
 
-async function wrong({ folder, promised }: OpenRequest): Promise<string[]> {
+async function opened({ folder, promised }: OpenRequest): Promise<Opened> {
   try {
     const store = await openStore(join(folder, "store"));
     const problems = (await store.check()).map(({ where, what }) => `${where}: ${what}`);
-    return [...problems, ...(await missing(store, promised))];
+    return { problems: [...problems, ...(await missing(store, promised))], isRefused: false };
   } catch (error) {
-    return [`it cannot be opened: ${(error as Error).message}`];
+    return { problems: [`it cannot be opened: ${(error as Error).message}`], isRefused: true };
   }
 }
 
@@ -50,7 +56,7 @@ async function missing(store: Store, promised: readonly Promised[]): Promise<str
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const problems = await wrong(JSON.parse(line) as OpenRequest);
-  console.log(JSON.stringify({ at: "opened", problems }));
+  const answer = await opened(JSON.parse(line) as OpenRequest);
+  console.log(JSON.stringify({ at: "opened", ...answer }));
 }
 process.exit(0);
