@@ -5,6 +5,7 @@ export { type GoalChoice, ingestSpools, previewSpools, type SessionOrigin } from
 export { GoalPreview } from "./preview.ts";
 export { agentAbove, processAbove } from "./process-above.ts";
 export {
+  type CallOutcome,
   hasNews,
   isFirstToBrief,
   Spool,
@@ -13,4 +14,5 @@ export {
   sessionOfProcess,
   spoolFolder,
   type TouchedFile,
+  touchedFile,
 } from "./spool.ts";

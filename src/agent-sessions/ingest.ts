@@ -23,6 +23,7 @@ import {
   type SpooledLine,
   type SpoolLine,
   type TouchedFile,
+  touchedFile,
 } from "./spool.ts";
 
 const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
@@ -186,6 +187,7 @@ async function ingestLines(
   };
   for (const spooled of lines) {
     if (spooled.line.type === "touched") files.push(...spooled.line.files);
+    else if (spooled.line.type === "patching") files.push(...patchedFiles(spooled.line));
     else {
       await flush();
       const { type } = spooled.line;
@@ -203,10 +205,18 @@ async function ingestLine(goal: SessionRecorder, spool: Spool, line: SpoolLine):
     await note(goal, spool, { notes: "its context was compacted", contextUsage: line.contextUsage });
   if (line.type === "failed")
     await note(goal, spool, { issues: [redactSecrets(`the agent stopped: ${line.reason}`).slice(0, 500)] });
-  if (line.type === "call-ended")
-    await note(goal, spool, { notes: `${line.failed ? "failed" : "done"}: ${commandOf(line)}` });
+  if (line.type === "call-ended") await note(goal, spool, { notes: `${line.outcome}: ${commandOf(line)}` });
   if (line.type === "end" && isActive(goal, spool))
     await goal.endSession({ session: spool.name, by: actorOf(spool) });
+}
+
+/** The files that a patch has changed since its hook. A patch that was refused has changed none. */
+function patchedFiles({ root, files }: SpoolLine & { readonly type: "patching" }): TouchedFile[] {
+  return files.flatMap(({ path, hash: before }) => {
+    const now = root === undefined || !isRelativePath(path) ? null : touchedFile(root, path);
+    if (now === null || now.hash === before) return [];
+    return [{ ...now, ...(before === null && { created: true as const }) }];
+  });
 }
 
 /** Calls that started before `end` and never ended: the agent died, or was interrupted. */
@@ -322,7 +332,8 @@ function assignGoals(all: readonly SpooledLine[], choose: GoalChoice): AssignedL
     origin ??= { root, goal: null };
     const goal = choose(origin);
     const isElsewhere = root !== origin.root && choose({ root, goal: null }) !== goal;
-    const kept = line.type === "touched" && isElsewhere ? { ...line, files: [] } : line;
+    const hasFiles = line.type === "touched" || line.type === "patching";
+    const kept = hasFiles && isElsewhere ? { ...line, files: [] } : line;
     return { line: kept, end, goal, root: origin.root };
   });
 }

@@ -33,6 +33,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { sha256 } from "../model/digest.ts";
 import { type ProcessAbove, processStatus } from "./process-above.ts";
 
 export interface TouchedFile {
@@ -59,6 +60,8 @@ export type SpoolLine = LineOrigin &
   (
     | StartLine
     | { readonly type: "touched"; readonly files: readonly TouchedFile[] }
+    /** A patch is about to be applied, and no hook will tell afterwards. The hashes are those before it. */
+    | { readonly type: "patching"; readonly files: readonly TouchedFile[] }
     | { readonly type: "checkpoint"; readonly contextUsage: number | null }
     | { readonly type: "stop" }
     | { readonly type: "failed"; readonly reason: string }
@@ -69,11 +72,14 @@ export type SpoolLine = LineOrigin &
         readonly type: "call-ended";
         readonly call: string;
         readonly command: string;
-        readonly failed: boolean;
+        readonly outcome: CallOutcome;
       }
     /** Written by the ingesting process once it noticed that the agent is gone. */
     | { readonly type: "crashed" }
   );
+
+/** `ended`: the agent does not tell whether the call failed. */
+export type CallOutcome = "done" | "failed" | "ended";
 
 export interface SpooledLine {
   readonly line: SpoolLine;
@@ -132,6 +138,17 @@ export function sessionOfProcess(folder: string, above: ProcessAbove): string | 
     return isSame && last && last.type !== "end" ? [{ name: spool.name, at: last.at }] : [];
   });
   return found.sort((a, b) => a.at - b.at).at(-1)?.name ?? null;
+}
+
+const MAX_HASHED_BYTES = 16 << 20;
+
+/** A file of a worktree as it is now. Null: it is no file, or too large to be recorded. */
+export function touchedFile(root: string, path: string): TouchedFile | null {
+  const full = join(root, path);
+  const stats = statSync(full, { throwIfNoEntry: false });
+  if (!stats) return { path, hash: null };
+  if (!stats.isFile() || stats.size > MAX_HASHED_BYTES) return null;
+  return { path, hash: sha256(readFileSync(full)) };
 }
 
 export function spoolFolder(home: string): string {
@@ -277,7 +294,7 @@ function isLine(value: UnknownObject | null): value is UnknownObject & SpoolLine
   const { type, reason, files, process: above } = value;
   if (type === "start") return above === null || isProcess(above);
   if (type === "failed") return typeof reason === "string";
-  if (type === "touched") return Array.isArray(files) && files.every(isTouched);
+  if (type === "touched" || type === "patching") return Array.isArray(files) && files.every(isTouched);
   if (type === "call-started" || type === "call-ended")
     return typeof value["call"] === "string" && typeof value["command"] === "string";
   return typeof type === "string";

@@ -43,7 +43,8 @@ function describe(error: unknown) {
   if (isHoldfastError(error)) {
     const { code, message, hint, retryable } = error;
     const full = code === "STORE_IO" ? fullDisk(error.data["path"]) : "";
-    return { code, message, hint: full + addStoreOption(hint), retryable, exit: exitCodeOf(error) };
+    const more = sandboxHint(error);
+    return { code, message, hint: full + addStoreOption(hint) + more, retryable, exit: exitCodeOf(error) };
   }
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const hint = "This is a bug in Holdfast. Please report it with the lines above.";
@@ -59,6 +60,20 @@ function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): numbe
   if (MISUSED.includes(code)) return EXIT.misused;
   if (code.endsWith("_NOT_FOUND")) return EXIT.notFound;
   return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;
+}
+
+const CANNOT_OPEN = 14;
+const NOT_CONNECTED = /^(ECONNREFUSED|ENETUNREACH|EHOSTUNREACH|EAI_AGAIN|ENOTFOUND)$/;
+const NOT_ALLOWED = /^(EROFS|EACCES|EPERM)$/;
+
+/** A sandbox refuses the commands of an agent, but not the MCP server that the agent itself has started. */
+function sandboxHint({ code, data, cause }: HoldfastError): string {
+  const system = String((cause as NodeJS.ErrnoException | undefined)?.code ?? "");
+  const isLocal = code === "STORE_READONLY" && !("moved" in data);
+  const isRefused = isLocal || NOT_ALLOWED.test(system) || data["sqlite"] === CANNOT_OPEN;
+  if (!isRefused && !NOT_CONNECTED.test(system)) return "";
+  const path = typeof data["path"] === "string" ? ` write ${dirname(data["path"])}` : " reach the store";
+  return ` In a sandbox: use the MCP tools of the server holdfast, or allow commands to${path}.`;
 }
 
 /** Below this, SQLite cannot create the files that it needs even to read, and reports an I/O error. */

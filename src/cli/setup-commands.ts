@@ -218,10 +218,12 @@ function notes(result: ResultOf<"init">): string {
 }
 
 function checkLines(result: ResultOf<"init">, { paint }: Screen): string {
-  const { proofs, ok } = result;
+  const { proofs, untrusted, ok } = result;
   const lines = proofs.map(({ ok: isGood, what, detail, ms }) => {
     const mark = isGood ? paint.green("ok") : paint.red("NO");
     return `${mark}  ${fromHere(result, what)}: ${detail}${ms === null ? "" : paint.dim(` (${ms} ms)`)}\n`;
   });
-  return `${lines.join("")}${ok ? "the agents reach Holdfast" : "the wiring is incomplete"}\n`;
+  const waiting = untrusted.map(({ detail }) => `${paint.yellow("--")}  ${detail}\n`);
+  const reached = untrusted.length === 0 ? "the agents reach Holdfast" : "the wiring is complete";
+  return `${lines.join("")}${waiting.join("")}${ok ? reached : "the wiring is incomplete"}\n`;
 }

@@ -3,6 +3,8 @@
  * Every field of the input may be missing or of the wrong type.
  */
 
+import type { CallOutcome } from "../agent-sessions/index.ts";
+
 export const HOOK_AGENTS = ["claude", "codex", "cursor", "gemini", "copilot", "opencode"] as const;
 export type HookAgent = (typeof HOOK_AGENTS)[number];
 
@@ -43,7 +45,7 @@ export interface ToolCall {
   /** Null for an agent without ids of calls. */
   readonly id: string | null;
   /** Null while it runs, and for a command that goes on in the background. */
-  readonly outcome: "done" | "failed" | null;
+  readonly outcome: CallOutcome | null;
 }
 
 type Input = Readonly<Record<string, unknown>>;
@@ -132,24 +134,34 @@ function callOf(input: Input, event: HookEvent): ToolCall | null {
   return command === null ? null : { tool, command, id, outcome };
 }
 
-/** Claude Code has an event of its own for a failure, Codex and Gemini CLI tell the exit code in words. */
+/**
+ * Claude Code has an event of its own for a failure, and Gemini CLI tells the exit code in words. Codex gives
+ * the output of a shell command alone.
+ */
 function outcomeOf(input: Input): ToolCall["outcome"] {
   if (input["hook_event_name"] === "PostToolUseFailure") return "failed";
-  const response = input["tool_response"];
+  const response = input["tool_response"] ?? resultOf(input);
   const fields = (typeof response === "object" && response !== null ? response : {}) as Input;
   if (fields["backgroundTaskId"] !== undefined && fields["backgroundTaskId"] !== null) return null;
   if (fields["interrupted"] === true) return null;
   const words = textOf(response) ?? textOf(fields["llmContent"]) ?? textOf(fields["output"]) ?? "";
   const [, said] = /exit(?:ed with)? code:? (-?\d{1,5})/i.exec(words.slice(0, 2_000)) ?? [];
+  if (typeof response === "string" && said === undefined) return "ended";
   const code = fields["exit_code"] ?? said ?? 0;
   return Number(code) !== 0 || fields["error"] || fields["isError"] === true ? "failed" : "done";
 }
 
-/** Claude Code answers `type: "create"`, Gemini CLI says it in words, a patch has a line for it. */
+/** Copilot CLI: `{ resultType, textResultForLlm }`. */
+function resultOf(input: Input): string | undefined {
+  const { textResultForLlm: said } = (input["toolResult"] ?? {}) as Input;
+  return textOf(said) ?? undefined;
+}
+
+/** Claude Code answers `type: "create"`, Gemini and Copilot CLI say it in words, a patch has a line. */
 function createdFiles(input: Input): string[] {
   const { type, llmContent } = (input["tool_response"] ?? {}) as Input;
-  const said = typeof llmContent === "string" && /^Successfully created/.test(llmContent);
-  if (type === "create" || said) return filesOf(input);
+  const said = textOf(llmContent) ?? resultOf(input) ?? "";
+  if (type === "create" || /^(Successfully created|Created file)/.test(said)) return filesOf(input);
   const patch = JSON.stringify(input["tool_input"] ?? "");
   return [...patch.matchAll(/\*\*\* Add File: (.+?)(?:\\r)?\\n/g)].map(([, path = ""]) => path);
 }

@@ -107,8 +107,9 @@ function identityOf({ session, isSubagent }: BriefingRequest): string {
       "Do not claim or submit tasks yourself. Do not redo what is listed as done or decided.\n"
     );
   return (
-    `You are session ${session} of the goal below. If you have the MCP tools of the server holdfast, ` +
-    "use them (task_claim, task_progress, task_submit): they know your session, and work in a sandbox. " +
+    `You are session ${session} of the goal below. Use the MCP tools of the server holdfast ` +
+    "(task_claim, task_progress, task_submit) if you have them or a tool search finds them: " +
+    "they know your session, and work in a sandbox. " +
     `Else pass --by ${session} --role worker --session ${session} to holdfast task claim.\n`
   );
 }

@@ -14,16 +14,8 @@
  * `.holdfast/hooks/log.txt`. Paths outside the project are dropped, names reduced to letters and digits.
  */
 
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
-import { isAbsolute, join, resolve } from "node:path";
+import { appendFileSync, existsSync, mkdirSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { join, resolve } from "node:path";
 import {
   isFirstToBrief,
   processAbove,
@@ -31,6 +23,7 @@ import {
   type SpoolLine,
   sessionName,
   type TouchedFile,
+  touchedFile,
 } from "../agent-sessions/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
@@ -63,7 +56,6 @@ const SERVER_MS = { min: 100, max: 1_500, perStart: 1 };
 /** Protects against a disk that does not answer. */
 const DISK_MS = 1_500;
 const INPUT_MS = 1_000;
-const MAX_HASHED_BYTES = 16 << 20;
 const MAX_LOG_BYTES = 256 << 10;
 
 /** Our own words only: the folder and its files may have been named to be read by an agent. */
@@ -104,6 +96,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     if (place.exists && isProject) {
       const isNews = trySpool(about, place);
       if (about.call !== null) await spoolCall(about, place);
+      spoolPatch(about, place);
       if (event === "tool-start") context = await warnOfClaims(about, place);
       if (event === "subagent-start") context = await readBriefing(about, place);
       if (about.files.some((file) => file.includes(PLANNING))) await markEdits(about, place);
@@ -192,7 +185,7 @@ async function spoolCall({ agent, conversation, event, call }: AgentEvent, place
   const origin = { at: Date.now(), root: place.root, call: call.id ?? sha256(Buffer.from(part)), command };
   const spool = new Spool(folder, sessionName(agent, conversation));
   if (event === "tool-start") spool.append({ ...origin, type: "call-started" });
-  else spool.append({ ...origin, type: "call-ended", failed: call.outcome === "failed" });
+  else spool.append({ ...origin, type: "call-ended", outcome: call.outcome ?? "ended" });
 }
 
 const MAX_CALL = 2_000;
@@ -255,18 +248,24 @@ function lineOf(about: AgentEvent, place: StorePlace): SpoolLine {
 }
 
 /** Files outside the project or above 16 MB are left out. */
-function touchedFiles(about: AgentEvent, root: string): TouchedFile[] {
-  const { files, cwd } = about;
+function touchedFiles({ files, created, cwd }: AgentEvent, root: string): TouchedFile[] {
   return files.flatMap((file): TouchedFile[] => {
-    const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
-    const path = pathBelowRoot(root, full);
-    if (path === null || !isWorkFile(path)) return [];
-    const stats = statSync(full, { throwIfNoEntry: false });
-    if (!stats) return [{ path, hash: null }];
-    if (!stats.isFile() || stats.size > MAX_HASHED_BYTES) return [];
-    const created = about.created.includes(file) ? { created: true as const } : {};
-    return [{ path, hash: sha256(readFileSync(full)), ...created }];
+    const path = pathBelowRoot(root, resolve(cwd ?? root, file));
+    const found = path === null || !isWorkFile(path) ? null : touchedFile(root, path);
+    if (found === null) return [];
+    const isNew = found.hash !== null && created.includes(file);
+    return [{ ...found, ...(isNew && { created: true as const }) }];
   });
+}
+
+/** Codex applies a patch that its model typed as a shell command itself, and runs no hook after it. */
+function spoolPatch(about: AgentEvent, place: StorePlace): void {
+  const { agent, conversation, event, call, files } = about;
+  const isTyped = agent === "codex" && event === "tool-start" && call !== null && files.length > 0;
+  if (!isTyped || conversation === REHEARSAL) return;
+  const spool = new Spool(join(place.home, "hooks"), sessionName(agent, conversation));
+  const { root } = place;
+  spool.append({ at: Date.now(), root, type: "patching", files: touchedFiles(about, root) });
 }
 
 /** Reads stdin to its end, or for `INPUT_MS`: an agent may never close it. */

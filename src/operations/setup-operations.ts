@@ -109,6 +109,8 @@ const result = z.strictObject({
   root: text,
   files: z.array(file),
   proofs: z.array(proof),
+  /** Agents that would skip the wiring until a person has trusted the project, and what that person does. */
+  untrusted: z.array(z.strictObject({ agent, detail: text })),
   /** Things that were left unchanged, or that only a person can do. */
   notes: z.array(text),
 });
@@ -236,6 +238,7 @@ function base(planned: Plan, mode: Result["mode"]): Result {
     root: planned.root,
     files: planned.files.map((each, index) => fileResult(each, planned.diffs?.[index] ?? null)),
     proofs: [],
+    untrusted: [],
     notes: [...planned.notes],
   };
 }
@@ -253,7 +256,7 @@ async function check(context: Context, { agents: named, command }: Init): Promis
   const wired = named === undefined ? wiredAgents(context.place) : [];
   const agents = wired.length > 0 ? wired : agentsNamed(named);
   const { address } = await context.holdfast();
-  const { proveWiring } = await loadProver();
+  const { proveWiring, untrustedAgents } = await loadProver();
   const launch = launchOf(context, command);
   const proofs = await proveWiring({ root, launch, read: (path) => readWhole(root, path) }, agents);
   const ok = proofs.every((each) => each.ok);
@@ -269,6 +272,7 @@ async function check(context: Context, { agents: named, command }: Init): Promis
     checkCommand: checkCommandOf(launch.typed, command),
     root,
     proofs: proofs.map((each) => ({ ...each })),
+    untrusted: untrustedAgents({ root, main: dirname(context.place.home) }, agents),
   };
 }
 

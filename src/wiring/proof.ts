@@ -16,6 +16,8 @@ import { commandsIn, hasTheirServer, SERVER_TABLE, serverIn } from "./plan.ts";
 import { outputProblem, sampleInput } from "./sample-input.ts";
 import { tomlValue } from "./toml-file.ts";
 
+export { untrustedAgents } from "./trust.ts";
+
 export interface Finding {
   readonly agent: AgentName;
   readonly what: string;

@@ -12,7 +12,7 @@ export interface Setting {
   readonly model: string;
 }
 
-interface Command {
+export interface Command {
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -29,7 +29,17 @@ export interface Driver {
   write(path: string, content: string): Step;
   /** Settings that a person would confirm in a dialog: folders that are trusted. */
   trust(home: string, folders: readonly string[]): void;
-  command(setting: Setting, session: string, isResumed: boolean): Command;
+  command(setting: Setting, session: string, how: How): Command;
+  /** Checks the plugin by the agent's own commands, and installs it for the user. */
+  plugin?(setting: Setting, holdfast: string): readonly Command[];
+}
+
+export interface How {
+  readonly isResumed: boolean;
+  /** All tools of servers in the first request: some models get a tool that searches for them. */
+  readonly offersAllTools: boolean;
+  /** Commands of the agent may write in the project alone. */
+  readonly isSandboxed: boolean;
 }
 
 const PLATFORM = `${process.platform}-${process.arch}`;
@@ -48,24 +58,32 @@ const claude: Driver = {
   shell: (command) => ({ tool: "Bash", input: { command } }),
   write: (path, content) => ({ tool: "Write", input: { file_path: path, content } }),
   trust: () => undefined,
-  command({ packages, home, model }, session, isResumed) {
+  command(setting, session, { isResumed }) {
     const which = isResumed ? "--resume" : "--session-id";
-    return {
-      program: join(packages, `@anthropic-ai/claude-code-${PLATFORM}/claude`),
-      args: ["-p", "go on", "--dangerously-skip-permissions", which, session],
-      env: {
-        ANTHROPIC_BASE_URL: model,
-        ANTHROPIC_API_KEY: "none",
-        CLAUDE_CONFIG_DIR: join(home, ".claude"),
-        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-        DISABLE_AUTOUPDATER: "1",
-        // Else the tools of servers are only named, and the model loads them by a search.
-        ENABLE_TOOL_SEARCH: "false",
-        IS_SANDBOX: "1",
-      },
-    };
+    return claudeRun(setting, ["-p", "go on", "--dangerously-skip-permissions", which, session]);
   },
+  plugin: (setting, holdfast) => [
+    claudeRun(setting, ["plugin", "validate", holdfast]),
+    claudeRun(setting, ["plugin", "validate", join(holdfast, "plugins/claude-code")]),
+    claudeRun(setting, ["plugin", "marketplace", "add", holdfast]),
+    claudeRun(setting, ["plugin", "install", "holdfast@holdfast"]),
+  ],
 };
+
+const claudeRun = ({ packages, home, model }: Setting, args: readonly string[]): Command => ({
+  program: join(packages, `@anthropic-ai/claude-code-${PLATFORM}/claude`),
+  args,
+  env: {
+    ANTHROPIC_BASE_URL: model,
+    ANTHROPIC_API_KEY: "none",
+    CLAUDE_CONFIG_DIR: join(home, ".claude"),
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+    DISABLE_AUTOUPDATER: "1",
+    // Else the tools of servers are only named, and the model loads them by a search.
+    ENABLE_TOOL_SEARCH: "false",
+    IS_SANDBOX: "1",
+  },
+});
 
 const codex: Driver = {
   title: "Codex",
@@ -75,30 +93,45 @@ const codex: Driver = {
   mcp: (tool) => `mcp__holdfast__${tool}`,
   shell: (command) => ({ tool: "exec_command", input: { cmd: command } }),
   write: (path, content) => ({
-    tool: "exec_command",
-    input: {
-      cmd: `apply_patch <<'END'\n*** Begin Patch\n*** Add File: ${path}\n+${content}\n*** End Patch\nEND`,
-    },
+    tool: "apply_patch",
+    input: `*** Begin Patch\n*** Add File: ${path}\n+${content}\n*** End Patch`,
   }),
   trust(home, folders) {
     const projects = folders.map((folder) => `[projects."${folder}"]\ntrust_level = "trusted"\n`);
     writeFile(join(home, ".codex/config.toml"), projects.join("\n"));
   },
-  command({ packages, home, model }, _session, isResumed) {
+  command(setting, _session, { isResumed, offersAllTools, isSandboxed }) {
+    const { model } = setting;
     const provider = `{name="loopback",base_url="${model}/v1",wire_api="responses",env_key="LOOPBACK_KEY"}`;
+    // Projects of the test lie in /tmp, which commands may write unless that is excluded.
+    const noTmp = ["slash_tmp", "tmpdir_env_var"].flatMap((each) => [
+      "-c",
+      `sandbox_workspace_write.exclude_${each}=true`,
+    ]);
+    const sandbox = isSandboxed
+      ? ["--sandbox", "workspace-write", ...noTmp]
+      : ["--dangerously-bypass-approvals-and-sandbox"];
     const options = [
-      "--dangerously-bypass-approvals-and-sandbox",
+      ...sandbox,
       "--dangerously-bypass-hook-trust",
-      ...["-c", `model_providers.loopback=${provider}`, "-c", "model_provider=loopback", "-m", "gpt-5.4"],
+      ...["-c", `model_providers.loopback=${provider}`, "-c", "model_provider=loopback"],
+      // Codex knows this model, and gives it the tool apply_patch. A model that it does not know gets all tools.
+      ...["-m", offersAllTools ? "unknown" : "gpt-5.5"],
     ];
     const what = isResumed ? ["exec", "resume", "--last"] : ["exec"];
-    return {
-      program: join(packages, `@openai/codex-${PLATFORM}/vendor`, CODEX_TARGET, "bin/codex"),
-      args: [...what, ...options, "go on"],
-      env: { LOOPBACK_KEY: "none", CODEX_HOME: join(home, ".codex") },
-    };
+    return codexRun(setting, [...what, ...options, "go on"]);
   },
+  plugin: (setting, holdfast) => [
+    codexRun(setting, ["plugin", "marketplace", "add", holdfast]),
+    codexRun(setting, ["plugin", "add", "holdfast@holdfast"]),
+  ],
 };
+
+const codexRun = ({ packages, home }: Setting, args: readonly string[]): Command => ({
+  program: join(packages, `@openai/codex-${PLATFORM}/vendor`, CODEX_TARGET, "bin/codex"),
+  args,
+  env: { LOOPBACK_KEY: "none", CODEX_HOME: join(home, ".codex") },
+});
 
 const MACHINE = process.arch === "arm64" ? "aarch64" : "x86_64";
 const CODEX_TARGET =
@@ -119,18 +152,79 @@ const gemini: Driver = {
     const settings = { security, privacy: { usageStatisticsEnabled: false } };
     writeFile(join(home, ".gemini/settings.json"), JSON.stringify(settings));
   },
-  command({ packages, model }, session, isResumed) {
+  command(setting, session, { isResumed }) {
     const which = isResumed ? ["--resume", "latest"] : ["--session-id", session];
+    return geminiRun(setting, ["-p", "go on", "--yolo", "-m", "gemini-2.5-flash", ...which]);
+  },
+  plugin: (setting, holdfast) => [
+    geminiRun(setting, ["extensions", "validate", join(holdfast, "plugins/gemini")]),
+    geminiRun(setting, ["extensions", "link", "--consent", join(holdfast, "plugins/gemini")]),
+  ],
+};
+
+const geminiRun = ({ packages, model }: Setting, args: readonly string[]): Command => ({
+  program: process.execPath,
+  args: [join(packages, "@google/gemini-cli/bundle/gemini.js"), ...args],
+  // Without a second process, which would survive the kill of the first.
+  env: { GEMINI_API_KEY: "none", GOOGLE_GEMINI_BASE_URL: model, GEMINI_CLI_NO_RELAUNCH: "true" },
+});
+
+const copilot: Driver = {
+  title: "Copilot CLI",
+  package: "@github/copilot",
+  version: "1.0.102",
+  wire: "anthropic",
+  mcp: (tool) => `holdfast-${tool}`,
+  shell: (command) => ({ tool: "bash", input: { command, description: "Runs a command" } }),
+  write: (path, content) => ({ tool: "create", input: { path, file_text: content } }),
+  trust: () => undefined,
+  command({ packages, home, model }, session, { isResumed }) {
+    const which = isResumed ? [`--resume=${session}`] : [`--session-id=${session}`];
     return {
-      program: process.execPath,
-      args: [
-        join(packages, "@google/gemini-cli/bundle/gemini.js"),
-        ...["-p", "go on", "--yolo", "-m", "gemini-2.5-flash", ...which],
-      ],
-      // Without a second process, which would survive the kill of the first.
-      env: { GEMINI_API_KEY: "none", GOOGLE_GEMINI_BASE_URL: model, GEMINI_CLI_NO_RELAUNCH: "true" },
+      program: join(packages, `@github/copilot-${PLATFORM}/copilot`),
+      args: ["-p", "go on", "--allow-all-tools", "--allow-all-paths", ...which],
+      env: {
+        COPILOT_HOME: join(home, ".copilot"),
+        COPILOT_PROVIDER_BASE_URL: model,
+        COPILOT_PROVIDER_TYPE: "anthropic",
+        COPILOT_PROVIDER_API_KEY: "none",
+        COPILOT_MODEL: "claude-sonnet-4",
+        COPILOT_OFFLINE: "true",
+        // Also trusts the folder.
+        COPILOT_ALLOW_ALL: "true",
+        COPILOT_AUTO_UPDATE: "false",
+      },
     };
   },
 };
 
-export const DRIVERS: Readonly<Record<string, Driver>> = { claude, codex, gemini };
+const opencode: Driver = {
+  title: "opencode",
+  package: "opencode-ai",
+  version: "1.18.33",
+  wire: "anthropic",
+  mcp: (tool) => `holdfast_${tool}`,
+  shell: (command) => ({ tool: "bash", input: { command, description: "Runs a command" } }),
+  write: (path, content) => ({ tool: "write", input: { filePath: path, content } }),
+  trust: () => undefined,
+  command({ packages, home, model }, _session, { isResumed }) {
+    const which = isResumed ? ["--continue"] : [];
+    const anthropic = { options: { baseURL: `${model}/v1`, apiKey: "none" } };
+    return {
+      program: join(packages, `opencode-${PLATFORM}/bin/opencode`),
+      args: ["run", "--auto", "-m", "anthropic/claude-sonnet-4-5", ...which, "go on"],
+      env: {
+        OPENCODE_CONFIG_CONTENT: JSON.stringify({
+          provider: { anthropic },
+          autoupdate: false,
+          share: "disabled",
+        }),
+        OPENCODE_DISABLE_MODELS_FETCH: "true",
+        XDG_CONFIG_HOME: join(home, ".config"),
+        XDG_DATA_HOME: join(home, ".local/share"),
+      },
+    };
+  },
+};
+
+export const DRIVERS: Readonly<Record<string, Driver>> = { claude, codex, gemini, copilot, opencode };

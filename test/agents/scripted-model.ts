@@ -15,10 +15,13 @@ import { type AnthropicServer, startAnthropicServer } from "./anthropic-server.t
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** One answer: a text ends the turn; a tool is called; `run` does something while the agent waits. */
+/**
+ * One answer: a text ends the turn; a tool is called, by JSON or by plain text; `run` does something while the
+ * agent waits.
+ */
 export type Step =
   | { readonly text: string }
-  | { readonly tool: string; readonly input: Json }
+  | { readonly tool: string; readonly input: Json | string }
   | { readonly run: () => void };
 
 export interface ModelRequest {
@@ -54,7 +57,7 @@ export class ScriptedModel {
       const server = await startAnthropicServer(({ text, tools }) => {
         const step = this.next(text, tools);
         if ("run" in step) return new Promise(() => undefined);
-        return "text" in step ? step : { calls: [{ name: step.tool, input: step.input }] };
+        return "text" in step ? step : { calls: [{ name: step.tool, input: step.input as Json }] };
       });
       this.server = server;
       this.url = server.url;
@@ -94,7 +97,11 @@ export class ScriptedModel {
     // Texts are JSON inside JSON: a search should find them as the model reads them.
     this.requests.push({ text: text.replaceAll(/\\+"/g, '"'), tools });
     const step = this.steps[0] ?? OVER;
-    const isLoading = "tool" in step && step.tool.startsWith("mcp") && !tools.includes(step.tool);
+    const isLoading =
+      "tool" in step &&
+      step.tool.startsWith("mcp") &&
+      !tools.includes(step.tool) &&
+      !tools.includes("tool_search");
     if (isLoading) return this.wait;
     this.steps.shift();
     if ("run" in step) step.run();
@@ -108,7 +115,7 @@ interface Wire {
 }
 
 const listOf = (value: unknown): readonly Json[] => (Array.isArray(value) ? value : []);
-const nameOf = ({ name }: Json): string => String(name);
+const nameOf = ({ name, type }: Json): string => String(name ?? type);
 
 let count = 0;
 const newId = (): string => `${process.pid}${String(++count).padStart(4, "0")}`;
@@ -120,6 +127,14 @@ function responsesItem(step: Exclude<Step, { run: unknown }>): Json {
     const content = [{ type: "output_text", text: step.text, annotations: [] }];
     return { type: "message", id: `msg_${id}`, role: "assistant", content };
   }
+  if (typeof step.input === "string")
+    return {
+      type: "custom_tool_call",
+      id: `ctc_${id}`,
+      call_id: `call_${id}`,
+      name: step.tool,
+      input: step.input,
+    };
   const [, namespace, name = step.tool] = /^(mcp__.+?)__(.+)$/.exec(step.tool) ?? [];
   const call = { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, name };
   return { ...call, ...(namespace && { namespace }), arguments: JSON.stringify(step.input) };

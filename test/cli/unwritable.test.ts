@@ -70,14 +70,37 @@ test("an import of a missing file does not suggest a new export", async () => {
 
 const isRoot = process.getuid?.() === 0;
 
-test.skipIf(!hasOtherUser)("doctor reports a read-only store as read-only", async () => {
-  for (const name of readdirSync(home)) chmodSync(join(home, name), 0o444);
-  for (const folder of [home, line.project]) chmodSync(folder, isRoot ? 0o755 : 0o555);
-  const { code, out } = await line.run(["doctor", "--store", home], { as: OTHER_USER });
-  for (const folder of [home, line.project]) chmodSync(folder, 0o755);
-  for (const name of readdirSync(home)) chmodSync(join(home, name), 0o644);
-  expect(out).toMatch(/!! store .* readable, but not writable/);
-  expect(code).toBe(5);
+describe.skipIf(!hasOtherUser)("a store that commands cannot write, as in a sandbox", () => {
+  beforeAll(() => {
+    for (const name of readdirSync(home)) chmodSync(join(home, name), 0o444);
+    for (const folder of [home, line.project]) chmodSync(folder, isRoot ? 0o755 : 0o555);
+  });
+  afterAll(() => {
+    for (const folder of [home, line.project]) chmodSync(folder, 0o755);
+    for (const name of readdirSync(home)) chmodSync(join(home, name), 0o644);
+  });
+
+  test("doctor reports it as read-only", async () => {
+    const { code, out } = await line.run(["doctor", "--store", home], { as: OTHER_USER });
+    expect(out).toMatch(/!! store .* readable, but not writable/);
+    expect(code).toBe(5);
+  });
+
+  test("a command that writes advises the MCP tools, and names the folder to allow", async () => {
+    const words = ["goal", "new", "shop", "Sell", "--store", home, "--role", "orchestrator"];
+    const { code, err } = await line.run(words, { as: OTHER_USER });
+    expect(code).toBe(1);
+    expect(err).toMatch(/cannot be written/);
+    expect(err).toContain(
+      `In a sandbox: use the MCP tools of the server holdfast, or allow commands to write ${home}.`,
+    );
+  });
+});
+
+test("a refused connection advises the MCP tools", async () => {
+  const words = ["status", "--store", "postgres://127.0.0.1:1/none"];
+  const { err } = await runInside(line.project, words);
+  expect(err).toContain("In a sandbox: use the MCP tools of the server holdfast, or allow commands to reach");
 });
 
 test("the API reads a store without writing to it", async () => {

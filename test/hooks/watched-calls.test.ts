@@ -1,11 +1,16 @@
 // Calls that reach beyond the project, and files of other agents: hooks fed with the JSON of real agents.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { watchedPart } from "../../src/hooks/index.ts";
 import type { CommandLine } from "../cli/command-line.ts";
 import { goneProcess, type HookedProject, inHookedProjects, start } from "./hooked-project.ts";
+
+interface Recorded {
+  readonly session: string;
+  readonly files: readonly { readonly act: string; readonly path: string }[];
+}
 
 let project: HookedProject;
 let line: CommandLine;
@@ -88,19 +93,43 @@ test.runIf(process.platform === "linux")(
   },
 );
 
-test.each([
-  ["claude", "PostToolUseFailure", { error: "Exit code 1\nrejected" }],
-  ["codex", "PostToolUse", { tool_response: "Process exited with code 1\nOutput:\nrejected" }],
-  ["gemini", "AfterTool", { tool_response: { llmContent: "Output: rejected\nExit Code: 1" } }],
-])("a failed command of %s is recorded as failed", LONG, async (agent, name, more) => {
-  const tool = agent === "gemini" ? { tool_name: "run_shell_command" } : {};
-  project.spool(`${agent}-7f2a91bc0001`, start());
-  await project.hook(agent, "tool-start", push("1", undefined, tool));
-  await project.hook(agent, "touched", push("1", undefined, { ...tool, hook_event_name: name, ...more }));
-  await project.ingest();
-  const entry = (await project.state()).history.get(`${agent}-7f2a91bc0001`);
-  expect(entry?.notes).toContain("failed: git push origin main");
-});
+test(
+  "a patch that Codex applies without a hook after it is recorded once it has changed its files",
+  LONG,
+  async () => {
+    const session = "codex-01a1f05c4080";
+    const file = (name: string): string => join(project.root, name);
+    for (const name of ["kept.ts", "changed.ts", "gone.ts"]) writeFileSync(file(name), "1\n");
+    project.spool(session, start());
+    const lines = [
+      "Add File: new.ts",
+      "Update File: changed.ts",
+      "Delete File: gone.ts",
+      "Update File: kept.ts",
+    ];
+    const patch = ["*** Begin Patch", ...lines.map((each) => `*** ${each}`), "*** End Patch"].join("\n");
+    const tool_input = { command: `apply_patch <<'END'\n${patch}\nEND` };
+    await project.hook("codex", "tool-start", { session_id: "01a1f05c4080", tool_name: "Bash", tool_input });
+    writeFileSync(file("new.ts"), "2\n");
+    writeFileSync(file("changed.ts"), "2\n");
+    rmSync(file("gone.ts"));
+    const next = await project.hook("claude", "session-start", { session_id: "other", source: "startup" });
+    expect(next).toMatchObject({ code: 0 });
+    await project.ingest();
+    const recorded = await project.inGoal(async (goal) => {
+      const all: Recorded[] = [];
+      for await (const [, { type, data }] of goal.events(0))
+        if (type === "files.recorded") all.push(data as Recorded);
+      return all;
+    });
+    expect(recorded).toMatchObject([{ session }]);
+    expect(recorded[0]?.files.map(({ act, path }) => `${act} ${path}`).sort()).toEqual([
+      "created new.ts",
+      "deleted gone.ts",
+      "modified changed.ts",
+    ]);
+  },
+);
 
 test("the project's own rules hold from the next session on", LONG, async () => {
   writeFileSync(join(project.root, "holdfast.config.json"), JSON.stringify({ watch: ["ship.sh"] }));

@@ -70,9 +70,9 @@ test("the check notices that Claude Code has its hooks disabled", async () => {
   const off = await check();
   expect(off.code).toBe(5);
   expect(off.out).toContain("NO  .claude/settings.json: disableAllHooks is true, so no hook is run");
-  expect(off.out).not.toContain("the agents reach Holdfast");
+  expect(off.out).toContain("the wiring is incomplete");
   put("settings.local.json", false);
-  expect((await check()).out, "the local file has the last word").toContain("the agents reach Holdfast");
+  expect((await check()).out, "the local file has the last word").toContain("the wiring is complete");
   put("settings.json", false);
   put("settings.local.json", true);
   expect((await check()).out).toContain("NO  .claude/settings.local.json: disableAllHooks is true");
