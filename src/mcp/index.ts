@@ -5,7 +5,7 @@ import type { RunProxyOptions } from "./proxy/run-proxy.ts";
 import type { ServerOptions } from "./server/agent-session.ts";
 import type { OfferedTool } from "./server/tools.ts";
 
-export type { RunCall } from "./proxy/proxy.ts";
+export type { RunCall } from "./proxy/calls.ts";
 
 export async function serveMcp(options: ServerOptions): Promise<void> {
   const { serve } = await import("./server/serve.ts");

@@ -86,16 +86,23 @@ export function waitingAnswer(
   outcome: Extract<DirectOutcome<Json>, { status: "waiting" }>,
   isWaiting: boolean,
 ): unknown {
-  const { callId, why } = outcome;
-  const next = isWaiting
-    ? `It waits for a person: holdfast calls, then holdfast resolve ${callId} landed|retry|failed. ` +
-      "Until then the same call gets this answer."
-    : "It is being verified. Repeat the same call later to get its outcome.";
+  const { callId } = outcome;
+  const more = " Until then the same call gets this answer.";
   return errorResult(
-    `It is unknown whether this call took effect (${why}). It is not run again. ${next} ` +
-      "Do not do the same thing in another way.",
+    `${waitingText(outcome, isWaiting)}${isWaiting ? more : ""} Do not do the same thing in another way.`,
     { code: isWaiting ? "CALL_WAITING" : "CALL_UNKNOWN", callId },
   );
+}
+
+/** Also the status message of a task. */
+export function waitingText(
+  { callId, why }: { readonly callId: string; readonly why: string },
+  isWaiting: boolean,
+): string {
+  const next = isWaiting
+    ? `It waits for a person: holdfast calls, then holdfast resolve ${callId} landed|retry|failed.`
+    : "It is being verified. Repeat the same call later to get its outcome.";
+  return `It is unknown whether this call took effect (${why}). It is not run again. ${next}`;
 }
 
 export function failedAnswer(error: CallError, callId: string): unknown {

@@ -88,6 +88,7 @@ export interface Downstream {
   remember(name: string, raw: string): void;
   forget(name: string): void;
   readonly own: OwnRequests;
+  readonly isStopping: boolean;
   stop(): Promise<void>;
 }
 
@@ -177,7 +178,7 @@ export class ServerProcess implements Downstream {
   private readonly options: ServerProcessOptions;
   private process: ChildProcess | null = null;
   private isReady = false;
-  private isStopping = false;
+  isStopping = false;
   private failures = 0;
   private outbox: string[] = [];
   private readonly waiting = new Set<() => void>();

@@ -108,7 +108,7 @@ export class HttpServer implements Downstream {
   private readonly parameters = new ParameterHeaders();
   private session: string | undefined;
   private version: string | undefined;
-  private isStopping = false;
+  isStopping = false;
   /** Messages wait for it: the client's introduction must arrive before its other messages. */
   private introduced: Promise<void> = Promise.resolve();
 

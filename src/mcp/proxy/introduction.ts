@@ -61,6 +61,11 @@ export class Introduction {
   /** True for the newer protocol, which has no `initialize` and no requests from the server. */
   isModern = false;
   isDone = false;
+  /** True for the protocol of 2025-11-25, in which a client may ask for a task. */
+  knowsTasks = false;
+  /** True if the server has tasks of its own, such as those of reads. */
+  serverHasTasks = false;
+  serverListsTasks = false;
   envelope: Readonly<Record<string, unknown>> | undefined;
   private readonly downstream: Downstream;
   private readonly structured = new Set<string>();
@@ -102,18 +107,55 @@ export class Introduction {
     if (method === "initialize" && message.id === this.greeting?.id && message.error === undefined) {
       this.downstream.remember("initialize", this.greeting?.raw ?? "");
     }
+    if (method === "initialize" || method === "server/discover") this.learnTasks(message.result);
     if (method !== "tools/list") return;
-    for (const { name, outputSchema, annotations } of toolsIn(message.result)) {
+    for (const { name, outputSchema, annotations, execution } of toolsIn(message.result)) {
       if (outputSchema !== undefined) this.structured.add(name);
-      this.hints.set(name, Object(annotations) as ToolHints);
+      const { taskSupport } = Object(execution) as ToolHints;
+      this.hints.set(name, { ...(Object(annotations) as ToolHints), taskSupport });
     }
   }
+
+  private learnTasks(result: unknown): void {
+    const { protocolVersion, capabilities } = Object(result) as { [name: string]: unknown };
+    const { tasks, extensions } = Object(capabilities) as { tasks?: unknown; extensions?: unknown };
+    this.knowsTasks = protocolVersion === WITH_TASKS;
+    this.serverHasTasks = tasks !== undefined || Object.hasOwn(Object(extensions), TASKS);
+    this.serverListsTasks = Object.hasOwn(Object(tasks), "list");
+  }
+}
+
+/** The version whose core has tasks. The next one has them as an extension. */
+const WITH_TASKS = "2025-11-25";
+export const TASKS = "io.modelcontextprotocol/tasks";
+const OWN_TASKS = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
+
+/** The server's capabilities with the proxy's tasks. */
+export function withTasks(line: Line): string {
+  const { protocolVersion, capabilities, ...rest } = Object(line.message.result) as {
+    [name: string]: unknown;
+  };
+  const own = Object(capabilities) as { [name: string]: unknown };
+  const isModern = protocolVersion === undefined;
+  if (!isModern && protocolVersion !== WITH_TASKS) return line.raw;
+  const added = isModern
+    ? { extensions: { ...Object(own["extensions"]), [TASKS]: {} } }
+    : { tasks: { ...Object(own["tasks"]), ...OWN_TASKS } };
+  const version = isModern ? {} : { protocolVersion };
+  return withResult(line, { ...version, capabilities: { ...own, ...added }, ...rest });
+}
+
+function withResult({ message, inexact }: Line, result: unknown): string {
+  // An id beyond 2^53 is written as it came, like every other such number.
+  const { id } = message;
+  return exactText({ ...message, ...(typeof id === "bigint" && { id: Number(id) }), result }, inexact);
 }
 
 interface ListedTool {
   readonly name: string;
   readonly outputSchema?: unknown;
   readonly annotations?: unknown;
+  readonly execution?: unknown;
 }
 
 /** The tools of an answer to `tools/list`. The server may send anything. */
@@ -128,18 +170,25 @@ export const NOTE_FIELD = "holdfast/note";
 const NOTE_SCHEMA = { type: "string", description: "A note of the durable proxy about this call." };
 
 /**
- * The listed tools with room for a note in their answers. A schema that allows no further members gets one
- * for it, because clients reject an answer that does not match.
+ * The listed tools with room for a note in their answers, and as tasks where `asTask` says so. A schema that
+ * allows no further members gets one for the note, because clients reject an answer that does not match.
  */
-export function withRoomForNotes(line: Line): string {
-  const { message, inexact, raw } = line;
-  const { tools } = Object(message.result) as { tools?: unknown };
-  if (!Array.isArray(tools) || !tools.some(isClosed)) return raw;
-  const opened = tools.map((tool) => (isClosed(tool) ? withNoteField(tool) : tool));
-  const { id } = message;
-  const result = { ...Object(message.result), tools: opened };
-  // An id beyond 2^53 is written as it came, like every other such number.
-  return exactText({ ...message, ...(typeof id === "bigint" && { id: Number(id) }), result }, inexact);
+export function shownTools(line: Line, asTask: (tool: string) => boolean): string {
+  const { tools } = Object(line.message.result) as { tools?: unknown };
+  const known = new Set<unknown>(toolsIn(line.message.result));
+  if (!Array.isArray(tools)) return line.raw;
+  const shown = tools.map((tool) => {
+    const opened = isClosed(tool) ? withNoteField(tool) : tool;
+    return known.has(tool) && asTask(tool.name) ? withTaskSupport(opened) : opened;
+  });
+  if (shown.every((each, at) => each === tools[at])) return line.raw;
+  return withResult(line, { ...Object(line.message.result), tools: shown });
+}
+
+function withTaskSupport(tool: ListedTool): ListedTool {
+  const execution = Object(tool.execution) as ToolHints;
+  if (execution.taskSupport === "required") return tool;
+  return { ...tool, execution: { ...execution, taskSupport: "optional" } };
 }
 
 interface ClosedTool {

@@ -69,11 +69,14 @@ const UNDECLARED: ToolRule = described.parse({});
 const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
 
 const REPEAT_WINDOW_MS = 10 * 60_000;
+const TASK_AFTER_MS = 2_000;
 
 const config = z.strictObject({
   session: z.string().refine(isSessionId, "is not a session id").optional(),
   /** How long a repeat of a delivered call is pointed out to the agent. */
   repeatWindow: duration.default(REPEAT_WINDOW_MS),
+  /** How long a call may take before a client that can take a task gets one instead of the answer. */
+  taskAfter: duration.default(TASK_AFTER_MS),
   /** `trust` believes the server's `readOnlyHint` and `idempotentHint` for tools without a rule. */
   annotations: z.enum(["ignore", "trust"]).default("ignore"),
   tools: z.record(z.string().min(1), z.union([bare, described])).default({}),
@@ -83,17 +86,21 @@ const config = z.strictObject({
 export interface ToolHints {
   readonly readOnlyHint?: unknown;
   readonly idempotentHint?: unknown;
+  /** `required`, `optional` or `forbidden`. */
+  readonly taskSupport?: unknown;
 }
 
 export class ProxyConfig {
   readonly session: string | undefined;
   readonly repeatWindowMs: number;
+  readonly taskAfterMs: number;
   private readonly trustsHints: boolean;
   private readonly rules: ReadonlyMap<string, ToolRule>;
 
   constructor(said: Partial<z.output<typeof config>> = {}) {
     this.session = said.session;
     this.repeatWindowMs = said.repeatWindow ?? REPEAT_WINDOW_MS;
+    this.taskAfterMs = said.taskAfter ?? TASK_AFTER_MS;
     this.trustsHints = said.annotations === "trust";
     this.rules = new Map(Object.entries(said.tools ?? {}));
   }

@@ -21,24 +21,14 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as pause } from "node:timers/promises";
 import { failpoint } from "../../failpoint.ts";
 import { HoldfastError } from "../../model/errors.ts";
-import { copyJson, type Json } from "../../model/json.ts";
-import type { Call } from "../../model/session/index.ts";
-import { type DirectCall, type DirectOutcome, type Session, sessionCore } from "../../session/index.ts";
-import {
-  answerJson,
-  completedAnswer,
-  failedAnswer,
-  inexactCall,
-  noteOn,
-  repeatNote,
-  troubleAnswer,
-  waitingAnswer,
-} from "./answers.ts";
-import { Deliveries, type LateOutcome, type NumberedCall, recordLate } from "./delivery.ts";
+import { copyJson } from "../../model/json.ts";
+import { answerJson, inexactCall, troubleAnswer } from "./answers.ts";
+import type { Answer, ProxyCalls } from "./calls.ts";
+import type { NumberedCall } from "./delivery.ts";
 import { type Downstream, ServerProcess } from "./downstream.ts";
 import { HttpServer, type HttpTarget } from "./http-server.ts";
-import { Introduction, ServerQuestions, toolsIn, withRoomForNotes } from "./introduction.ts";
-import type { Id, Line, RpcError } from "./json-rpc.ts";
+import { Introduction, ServerQuestions, shownTools, toolsIn, withTasks } from "./introduction.ts";
+import type { Id, Line } from "./json-rpc.ts";
 import {
   errorText,
   INTERNAL_ERROR,
@@ -50,82 +40,55 @@ import {
   isRequest,
   isResponse,
   MAX_LINE,
-  notificationText,
   parseLine,
   readLines,
   requestText,
   resultText,
   writeLine,
 } from "./json-rpc.ts";
-import { ASKS_FOR_INPUT, type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
+import { ledgerArgs } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
+import { newForwarding, noSuchTask, ProxyTasks, SERVER_CURSOR } from "./tasks.ts";
 import { repeatedKey } from "./untrusted-line.ts";
 
-export type RunCall = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
-
 export interface ProxyOptions {
-  /** Another process may hold the session. Until it is taken, only calls that need the ledger wait. */
-  readonly session: Promise<Session>;
-  /** How long a call waits for the session. */
-  readonly heldMs: number;
-  /** The error for a call that waited in vain: it names the holder. */
-  readonly held: () => unknown;
+  readonly calls: ProxyCalls;
   readonly config: ProxyConfig;
   /** The command that starts the server, or its address. */
   readonly server: readonly string[] | HttpTarget;
   readonly input: Readable;
   readonly output: Writable;
   readonly log: (text: string) => void;
-  readonly keep?: ((keep: RunCall) => RunCall) | undefined;
-  readonly cancelledMs?: number | undefined;
-}
-
-type Answer = { readonly error: RpcError } | { readonly result: unknown };
-type Outcome = DirectOutcome<unknown> & {
-  readonly joined?: true;
-  /** The server's answer, if the ledger has no result. */
-  readonly kept?: Answer | undefined;
-};
-
-interface Taken {
-  readonly session: Session;
-  readonly deliveries: Deliveries;
 }
 
 interface Asked {
   readonly callId: string;
-  readonly cancel: ToolRule["cancel"];
+  /** Null for a request about a task: cancelling it leaves the task alone. */
+  readonly rule: ToolRule | null;
   isCancelled: boolean;
 }
 
-const SETTLE_INTERVAL_MS = 2_000;
-/** A cancelled call is abandoned after this time: its outcome is unknown unless a late answer comes. */
-const CANCELLED_MS = 2_000;
 const LAST_CALLS_MS = 3_000;
-/** A call whose client does not answer the server's question for this long has failed. */
-const INPUT_MS = 24 * 3_600_000;
 const SERVER_ENDED = -32_000;
 const SHOWN = 200;
 
+/** One client and its server. */
 export class DurableProxy {
   readonly clientGone: Promise<void>;
   private readonly options: ProxyOptions;
-  /** Null until the session is taken. */
-  private taken: Taken | null = null;
-  private readonly downstream: Downstream;
-  private readonly introduction: Introduction;
+  private readonly calls: ProxyCalls;
+  private readonly tasks: ProxyTasks;
+  readonly downstream: Downstream;
+  readonly introduction: Introduction;
   private readonly asked = new Map<Id, Asked>();
-  private readonly running = new Map<string, Promise<Outcome>>();
-  private readonly forwardings = new Map<string, Forwarding>();
-  private readonly kept = new Map<string, Answer>();
   private readonly forwarded = new Map<Id, string>();
   private readonly knownTools = new Set<string>();
   private readonly questions: ServerQuestions;
   private readonly work = new Set<Promise<void>>();
-  private timer: NodeJS.Timeout | undefined;
 
   constructor(options: ProxyOptions) {
     this.options = options;
+    this.calls = options.calls;
     const { server, input, log } = options;
     const hooks = {
       log,
@@ -137,8 +100,7 @@ export class DurableProxy {
       "url" in server ? new HttpServer(server, hooks) : new ServerProcess({ ...hooks, command: server });
     this.introduction = new Introduction(this.downstream);
     this.questions = new ServerQuestions(() => this.downstream.own.newId());
-    // `runProxy` reports a session that cannot be taken.
-    void options.session.then((session) => this.take(session)).catch(() => undefined);
+    this.tasks = new ProxyTasks(this.calls, this, options.config);
     this.clientGone = new Promise((resolve) => {
       input.once("end", resolve);
       input.once("close", resolve);
@@ -153,32 +115,15 @@ export class DurableProxy {
     });
     const tooLong = (): void => this.refuseLength();
     readLines(input, (raw) => this.answering(raw), tooLong);
-    this.timer = setInterval(() => this.settleOpenCalls(), SETTLE_INTERVAL_MS).unref();
-  }
-
-  private take(session: Session): void {
-    this.taken = { session, deliveries: new Deliveries(session, (id) => this.recorded(id)) };
-    this.settleOpenCalls();
-  }
-
-  /** Waits until the session is taken. Another process that holds it may be about to end. */
-  private async ledger(): Promise<Taken> {
-    const { session: taking, heldMs, held } = this.options;
-    const enough = new AbortController();
-    const late = pause(heldMs, null, { signal: enough.signal }).catch(() => null);
-    await Promise.race([taking, late]);
-    enough.abort();
-    if (!this.taken) throw held();
-    return this.taken;
   }
 
   /** Waits briefly for calls in flight; the ledger keeps the rest. */
   async close(): Promise<void> {
-    clearInterval(this.timer);
     const enough = new AbortController();
     const late = pause(LAST_CALLS_MS, undefined, { signal: enough.signal }).catch(() => undefined);
-    await Promise.race([Promise.allSettled([...this.work]), late]);
+    await Promise.race([Promise.allSettled([...this.work, this.calls.idle()]), late]);
     enough.abort();
+    this.calls.leave(this);
     await this.downstream.stop();
   }
 
@@ -234,7 +179,7 @@ export class DurableProxy {
     // Without an id there is no answer, and the call would run outside the ledger.
     else if (method === "tools/call") this.options.log(`dropped a tools/call without an id: ${shown(raw)}`);
     else this.downstream.send(raw);
-    if (!wasIntroduced && this.introduction.isDone) this.settleOpenCalls();
+    if (!wasIntroduced && this.introduction.isDone) this.calls.join(this);
   }
 
   /** Answers a line that is not a message, because the client may wait for an answer. */
@@ -245,7 +190,8 @@ export class DurableProxy {
   }
 
   private clientAsks(line: Line, id: Id, method: string): void {
-    if (this.introduction.isModern) this.background(this.taken?.deliveries.readAll() ?? Promise.resolve());
+    if (this.introduction.isModern)
+      this.background(this.calls.taken?.deliveries.readAll() ?? Promise.resolve());
     const { raw, message } = line;
     const name = message.params?.["name"];
     if (method === "tools/call") {
@@ -254,7 +200,7 @@ export class DurableProxy {
         this.background(this.toClient(errorText(id, error)));
         return;
       }
-      const rule = this.options.config.ruleFor(name, this.introduction.hintsOf(name));
+      const rule = this.ruleFor(name);
       if (rule.effect !== "read") {
         const rounded = line.inexact.find(({ path }) => path[0] === "params");
         if (rounded) this.background(this.toClient(errorText(id, inexactCall(rounded))));
@@ -262,22 +208,60 @@ export class DurableProxy {
         return;
       }
     }
+    if (method.startsWith("tasks/")) this.background(this.askTask(line, id, method));
+    else this.forward(raw, id, method);
+  }
+
+  private forward(raw: string, id: Id, method: string): void {
     this.forwarded.set(id, method);
     this.downstream.send(raw);
+  }
+
+  /** A task is a call of the ledger, or the server's own. */
+  private async askTask({ raw, message }: Line, id: Id, method: string): Promise<void> {
+    const { params = {} } = message;
+    const { serverHasTasks } = this.introduction;
+    if (method === "tasks/list" && params["cursor"] === SERVER_CURSOR) {
+      this.forwarded.set(id, method);
+      this.downstream.send(requestText(id, method, { ...params, cursor: undefined }));
+      return;
+    }
+    let answer: Answer;
+    let delivers: NumberedCall | undefined;
+    const waiting: Asked = { callId: "", rule: null, isCancelled: false };
+    this.asked.set(id, waiting);
+    try {
+      const found = await this.tasks.answer(method, params, () => waiting.isCancelled);
+      if (found === null && serverHasTasks) {
+        this.forward(raw, id, method);
+        return;
+      }
+      ({ answer, delivers } = {
+        delivers: undefined,
+        ...(found ?? { answer: noSuchTask(params["taskId"]) }),
+      });
+    } catch (error) {
+      answer = { error: { code: INTERNAL_ERROR, message: messageOf(error) } };
+    } finally {
+      this.asked.delete(id);
+    }
+    if (waiting.isCancelled) return;
+    await this.toClient(this.answerText(id, answer));
+    if (delivers) await this.confirmDelivery(delivers, id);
   }
 
   private clientAnswered({ raw }: Line, id: Id): void {
     const answer = this.questions.answered(raw, id);
     if (answer !== null) this.downstream.send(answer);
     else if (this.downstream.own.isOwn(id))
-      this.background(this.taken?.deliveries.read(id) ?? Promise.resolve());
+      this.background(this.calls.taken?.deliveries.read(id) ?? Promise.resolve());
   }
 
   private clientCancelled(line: Line): void {
     const { raw, message } = line;
     const id = idAt(line, "requestId");
     if (id === undefined) return;
-    this.taken?.deliveries.cancelled(id);
+    this.calls.taken?.deliveries.cancelled(id);
     const asked = this.asked.get(id);
     if (!asked) {
       this.forwarded.delete(id);
@@ -285,24 +269,14 @@ export class DurableProxy {
       return;
     }
     asked.isCancelled = true;
-    const isWanted = [...this.asked.values()].some(
-      (each) => each.callId === asked.callId && !each.isCancelled,
-    );
-    const forwarding = this.forwardings.get(asked.callId);
-    if (isWanted || !forwarding || asked.cancel === "finish") return;
-    // A cancellation that overtakes its request would be ignored by the server.
-    if (!forwarding.isSent) forwarding.stop.abort();
-    if (!this.downstream.own.isInFlight(forwarding.id)) return;
-    const params = { ...message.params, requestId: forwarding.id };
-    this.downstream.send(notificationText("notifications/cancelled", params));
-    const why = "the client cancelled it, and the server did not answer";
-    const { cancelledMs = CANCELLED_MS } = this.options;
-    setTimeout(() => this.downstream.own.abandon(forwarding.id, why), cancelledMs).unref();
+    const { callId, rule } = asked;
+    const isWanted = [...this.asked.values()].some((each) => each.callId === callId && !each.isCancelled);
+    if (!isWanted && rule) void this.calls.cancel(callId, rule, message.params ?? {});
   }
 
   private fromServer(line: Line): void {
     const { raw, message } = line;
-    let isListing = false;
+    let told: string | null = raw;
     if (isResponse(message)) {
       const method = this.forwarded.get(message.id);
       // Only the ledger answers its calls: an answer to another id could pass for one of them.
@@ -312,13 +286,24 @@ export class DurableProxy {
       }
       this.forwarded.delete(message.id);
       this.introduction.answered(line, method);
-      isListing = method === "tools/list";
-      if (isListing) this.nameNewTools(message.result);
+      if (method === "tools/list") {
+        this.nameNewTools(message.result);
+        told = shownTools(line, (tool) => this.isTask(tool));
+      } else if (method === "initialize" || method === "server/discover") told = withTasks(line);
     }
-    let told: string | null = isListing ? withRoomForNotes(line) : raw;
     if (isRequest(message)) told = this.questions.asked(raw, message.id);
     else if (message.method === "notifications/cancelled") told = this.questions.withdrawn(line);
     if (told !== null) this.background(this.toClient(told));
+  }
+
+  /** True if the client may ask for a call of the tool as a task. */
+  private isTask(tool: string): boolean {
+    const { knowsTasks } = this.introduction;
+    return knowsTasks && this.ruleFor(tool).effect !== "read";
+  }
+
+  private ruleFor(tool: string): ToolRule {
+    return this.options.config.ruleFor(tool, this.introduction.hintsOf(tool));
   }
 
   /** A pattern such as `read_*` was written before the server had these tools, which may be no reads. */
@@ -350,25 +335,34 @@ export class DurableProxy {
     let isDelivery = false;
     try {
       const args = copyJson(ledgerArgs(params), `arguments of ${name}`);
-      this.asked.set(id, { callId: "", cancel: rule.cancel, isCancelled: false });
+      this.asked.set(id, { callId: "", rule, isCancelled: false });
       // No pause if the session is taken: requests keep their order, and a cancellation finds its call.
-      const { deliveries } = this.taken ?? (await this.ledger());
+      const { deliveries } = this.calls.taken ?? (await this.calls.ledger());
       const number = (): NumberedCall => {
         const made = deliveries.numbered(name, args, rule.dedupe !== "delivered");
         const isCancelled = this.asked.get(id)?.isCancelled === true;
-        this.asked.set(id, { callId: made.callId, cancel: rule.cancel, isCancelled });
+        this.asked.set(id, { callId: made.callId, rule, isCancelled });
         return made;
       };
       call = number();
       // The same call was cancelled before it was sent. Once that is recorded, this request is a new call.
-      if (this.forwardings.get(call.callId)?.stop.signal.aborted) {
-        await Promise.allSettled([this.running.get(call.callId)]);
+      if (this.calls.isStopped(call.callId)) {
+        await Promise.allSettled([this.calls.underWay(call.callId)]);
         call = number();
       }
+      const { callId } = call;
       const earlier = deliveries.earlier(call);
-      const outcome = await this.run(call.callId, name, rule, args, this.forwardingOf(id, params));
-      answer = this.answerOf(name, outcome, earlier);
-      isDelivery = outcome.status === "completed" && rule.dedupe === "delivered";
+      const forwarding = newForwarding(this, params);
+      const asked = this.asked.get(id);
+      if (asked?.isCancelled && rule.cancel !== "finish") forwarding.stop.abort();
+      const running = this.calls.run(this, { callId, name, rule, args }, forwarding);
+      const task = await this.tasks.created(this.tasks.wish(params), callId, running);
+      const outcome = task ?? (await running);
+      if ("result" in outcome) answer = outcome;
+      else {
+        answer = this.calls.answerOf(outcome, this.introduction.hasOutputSchema(name), earlier);
+        isDelivery = outcome.status === "completed" && rule.dedupe === "delivered";
+      }
     } catch (error) {
       answer = { result: troubleAnswer(error) };
     }
@@ -391,13 +385,6 @@ export class DurableProxy {
     }
   }
 
-  private forwardingOf(id: Id, params: Readonly<Record<string, unknown>>): Forwarding {
-    const made = { id: this.downstream.own.newId(), params, stop: new AbortController(), isSent: false };
-    const asked = this.asked.get(id);
-    if (asked?.isCancelled && asked.cancel !== "finish") made.stop.abort();
-    return made;
-  }
-
   /** Adds the `resultType` that the newer protocol requires to results of the ledger. */
   private withResultType(result: unknown): unknown {
     const isMissing = typeof result === "object" && result !== null && !("resultType" in result);
@@ -406,100 +393,8 @@ export class DurableProxy {
 
   private async confirmDelivery(call: NumberedCall, requestId: Id): Promise<void> {
     const ping = this.downstream.own.newId();
-    this.taken?.deliveries.sent(call, requestId, ping);
+    this.calls.taken?.deliveries.sent(call, requestId, ping);
     if (!this.introduction.isModern) await this.toClient(requestText(ping, "ping", {}));
-  }
-
-  /** Runs a call once at a time. A second request for the same call gets the same outcome. */
-  private run(
-    callId: string,
-    name: string,
-    rule: ToolRule,
-    args: Json,
-    forwarding?: Forwarding,
-  ): Promise<Outcome> {
-    const underWay = this.running.get(callId);
-    if (underWay) return underWay.then((outcome) => ({ ...outcome, joined: true }));
-    if (forwarding) this.forwardings.set(callId, forwarding);
-    const tool = ledgerTool(name, rule, args, {
-      downstream: this.downstream,
-      forwarding: (id) => this.forwardings.get(id),
-      envelope: () => this.introduction.envelope,
-      keepAnswer: (id, answer) => this.kept.set(id, answer),
-      answeredLate: (attempt, outcome) => this.background(this.settleLate(attempt, outcome)),
-    });
-    const work = this.keep({ tool, args, callId }).finally(() => {
-      this.running.delete(callId);
-      this.forwardings.delete(callId);
-    });
-    const answered = work.then((outcome) => {
-      const kept = this.kept.get(callId);
-      this.kept.delete(callId);
-      return kept ? { ...outcome, kept } : outcome;
-    });
-    this.running.set(callId, answered);
-    return answered;
-  }
-
-  private async keep(direct: DirectCall<unknown>): Promise<Outcome> {
-    const { session } = this.taken ?? (await this.ledger());
-    const call: RunCall = (each) => session.call(each);
-    return (this.options.keep?.(call) ?? call)(direct);
-  }
-
-  private async settleLate(attempt: Parameters<typeof recordLate>[1], outcome: LateOutcome): Promise<void> {
-    const { session } = await this.ledger();
-    await recordLate(session, attempt, outcome);
-  }
-
-  /** Settles open calls: of an earlier process, answered by a person, or of a server that exited. */
-  private settleOpenCalls(): void {
-    const { config } = this.options;
-    const session = this.taken?.session;
-    if (!session || !this.introduction.isDone || session.openCalls.length === 0) return;
-    const look = async (): Promise<void> => {
-      await session.refresh();
-      const left = session.openCalls.filter(({ callId: id, status }) => {
-        return id.startsWith("mcp_") && status !== "waiting" && !this.running.has(id);
-      });
-      for (const { callId: id, tool, args, attempt, why, lostAt, granted } of left) {
-        if (why === ASKS_FOR_INPUT && !granted) {
-          const failure = { failure: "the client did not send the input that the server asks for" };
-          const isLate = Date.now() - (lostAt ?? 0) > INPUT_MS;
-          if (isLate) this.background(recordLate(session, { callId: id, attempt }, failure));
-          continue;
-        }
-        const rule = config.ruleFor(tool, this.introduction.hintsOf(tool));
-        // The call was issued as an effect, even if the configuration now says read.
-        const asBegun = rule.effect === "read" ? { ...rule, effect: "mutate" as const } : rule;
-        this.background(this.run(id, tool, asBegun, args).then(() => undefined));
-      }
-    };
-    this.background(look());
-  }
-
-  private answerOf(name: string, outcome: Outcome, earlier: Call | undefined): Answer {
-    const { callId, kept } = outcome;
-    const call = this.recorded(callId);
-    if (kept && outcome.status !== "completed") return kept;
-    if (outcome.status === "waiting") return { result: waitingAnswer(outcome, call?.status === "waiting") };
-    if (outcome.status === "failed") return { result: failedAnswer(outcome.error, callId) };
-    const ranAt = call?.settledAt ?? null;
-    // The repeated call knows who settled it and when it ran.
-    const first = call?.repeats ? (this.recorded(call.repeats.callId) ?? call) : call;
-    const note = noteOn(first, outcome.replayed, outcome.joined === true) ?? this.noteOnRepeat(earlier);
-    const hasSchema = this.introduction.hasOutputSchema(name);
-    return { result: completedAnswer(outcome.value as Json, { callId, ranAt, note }, hasSchema) };
-  }
-
-  private noteOnRepeat(earlier: Call | undefined): string | null {
-    const now = Date.now();
-    const isRecent = now - (earlier?.settledAt ?? 0) < this.options.config.repeatWindowMs;
-    return earlier && isRecent ? repeatNote(earlier, now) : null;
-  }
-
-  private recorded(callId: string): Call | undefined {
-    return this.taken ? sessionCore(this.taken.session).state.calls.get(callId) : undefined;
   }
 
   private toClient(raw: string): Promise<void> {
@@ -522,6 +417,8 @@ function cannotStart(server: ProxyOptions["server"], cause: Error): HoldfastErro
     data: { command },
   });
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function shown(raw: string): string {
   return raw.slice(0, SHOWN);

@@ -10,9 +10,10 @@ import { Context } from "../../operations/index.ts";
 import { drivenByMetadata, type Session } from "../../session/index.ts";
 import type { Holder } from "../../store.ts";
 import { noteOf } from "../note.ts";
+import { ProxyCalls, type RunCall } from "./calls.ts";
 import { httpTarget } from "./http-server.ts";
 import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
-import { DurableProxy, type RunCall } from "./proxy.ts";
+import { DurableProxy } from "./proxy.ts";
 import { ProxyConfig, readProxyConfig } from "./proxy-config.ts";
 
 export interface RunProxyOptions {
@@ -48,6 +49,7 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   let holdfast: Holdfast | undefined;
   let signals: ReturnType<typeof catchSignals> | undefined;
   let taking: Taking | undefined;
+  let calls: ProxyCalls | undefined;
   try {
     const { command, url, token, keep, cancelledMs, heldMs = HELD_MS } = options;
     const server = url === undefined ? command : httpTarget(url, token);
@@ -66,13 +68,14 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
     signals = catchSignals();
     const session = taking.session;
     const sides = { server, input, output, log };
-    const proxy = new DurableProxy({ session, heldMs, held, config, ...sides, keep, cancelledMs });
-    await serve(proxy, session, signals.received);
+    calls = new ProxyCalls({ session, heldMs, held, config, log, keep, cancelledMs });
+    await serve(new DurableProxy({ calls, config, ...sides }), session, signals.received);
   } catch (error) {
     await refuseClient(input, output, error);
     throw error;
   } finally {
     taking?.stop();
+    calls?.close();
     await holdfast?.close();
     // An open input keeps the process alive.
     input.destroy();
