@@ -265,8 +265,18 @@ export type ListRequest =
       readonly limit: number;
       readonly cursor?: string;
     }
-  /** By name. `prefix` is literal, not a pattern. */
-  | Readonly<{ of: "leases"; namespace: string; prefix?: string; limit: number; cursor?: string }>
+  /**
+   * By name. `prefix` is literal, not a pattern. `names` are exact; absent ones are left out. They must be
+   * looked up, one by one or together, so that the other leases of the store do not matter.
+   */
+  | Readonly<{
+      of: "leases";
+      namespace: string;
+      prefix?: string;
+      names?: readonly string[];
+      limit: number;
+      cursor?: string;
+    }>
   /** The event that holds each of these keys; free keys are left out. */
   | { readonly of: "keys"; readonly namespace: string; readonly keys: readonly string[] }
   | { readonly of: "snapshots"; readonly namespace: string; readonly stream: string }

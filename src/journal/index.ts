@@ -8,5 +8,5 @@ export { abandonMove, type MoveOptions, type MoveReport, moveStore, openTarget, 
 export { commitResult, type Opening, OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, isProvablyDead } from "./process.ts";
-export { type Loaded, loadStream } from "./reading.ts";
+export { type Loaded, loadStream, readRow } from "./reading.ts";
 export type { Companions, PruneOptions, PruneReport, Removal } from "./retention.ts";

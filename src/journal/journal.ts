@@ -56,6 +56,7 @@ export class Journal implements LogContext {
   readonly warn: (error: unknown) => void;
   private readonly options: JournalOptions;
   private readonly unreferenced = new RecentBytes();
+  private readonly left = new LeftLogs();
 
   constructor(options: JournalOptions) {
     this.options = options;
@@ -75,7 +76,18 @@ export class Journal implements LogContext {
 
   /** Opens a stream for reading and writing; a stream that does not exist is created by its first commit. */
   open<State>(kind: StreamKind<State>, id: string): Promise<Log<State>> {
-    return Log.open(this, kind, streamName(kind.kind, id));
+    const stream = streamName(kind.kind, id);
+    return this.left.take(kind, stream)?.reopen() ?? Log.open(this, kind, stream);
+  }
+
+  /**
+   * Takes a log that its user is done with. The next `open` of its stream reads only what was appended since:
+   * a server that answers one request after another does not fold the whole conversation for each.
+   *
+   * @internal
+   */
+  leave(log: Log<unknown>): void {
+    this.left.add(log);
   }
 
   /** The state at `upTo`, or the latest. Writes nothing and takes no lease. */
@@ -156,11 +168,14 @@ export class Journal implements LogContext {
 
   /** Removes a whole stream and leaves a tombstone. A parent of forks is only hidden. */
   remove(stream: string, options: RemoveOptions = {}): Promise<Removal> {
+    // Its forks may go along, and an erased text must not stay in memory either.
+    this.left.clear();
     return removeStream(this, stream, options);
   }
 
   /** Removes the streams that match, each in an append of its own. */
   prune(options: PruneOptions): Promise<PruneReport> {
+    this.left.clear();
     return prune(this, options);
   }
 
@@ -290,6 +305,45 @@ class RecentBytes {
     const known = this.known.get(hash);
     if (known && this.known.delete(hash)) this.total -= known.bytes.length;
     return known;
+  }
+}
+
+const MAX_LEFT_BYTES = 16 << 20;
+/** About the memory of an empty session's state. */
+const LOG_BYTES = 16 << 10;
+
+/** Logs that their users have left, each for one next user; the oldest go first. */
+class LeftLogs {
+  private readonly logs = new Map<string, { readonly log: Log<unknown>; readonly bytes: number }>();
+  private total = 0;
+
+  add(log: Log<unknown>): void {
+    this.drop(log.stream);
+    const bytes = LOG_BYTES + log.storedBytes;
+    this.logs.set(log.stream, { log, bytes });
+    this.total += bytes;
+    for (const [oldest] of this.logs) {
+      if (this.total <= MAX_LEFT_BYTES) return;
+      this.drop(oldest);
+    }
+  }
+
+  take<State>(kind: StreamKind<State>, stream: string): Log<State> | undefined {
+    const log = this.drop(stream);
+    return log?.kind === kind ? (log as unknown as Log<State>) : undefined;
+  }
+
+  clear(): void {
+    this.logs.clear();
+    this.total = 0;
+  }
+
+  private drop(stream: string): Log<unknown> | undefined {
+    const left = this.logs.get(stream);
+    if (!left) return undefined;
+    this.logs.delete(stream);
+    this.total -= left.bytes;
+    return left.log;
   }
 }
 

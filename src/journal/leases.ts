@@ -214,10 +214,8 @@ export class LeaseKeeper {
 
   /** The row of exactly that lease, held or not. */
   async find(name: string): Promise<LeaseRow | null> {
-    // The prefix also matches longer names, but the exact name sorts first.
-    const request = { of: "leases", namespace: this.namespace, prefix: name, limit: 1 } as const;
-    const [row] = (await this.store.list<"leases">(request)).rows;
-    return row?.name === name ? row : null;
+    const request = { of: "leases", namespace: this.namespace, names: [name], limit: 1 } as const;
+    return (await this.store.list<"leases">(request)).rows[0] ?? null;
   }
 
   /** Whether a process holds the lease that is not provably dead. */

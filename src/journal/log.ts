@@ -149,9 +149,32 @@ export class Log<State> {
     stream: string,
   ): Promise<Log<State>> {
     const log = new Log(context, kind, stream, await loadStream(verifying(context), kind, stream));
+    return log.opened();
+  }
+
+  /**
+   * Opens a log again that its last user has left: only events that others have appended are read.
+   *
+   * @internal
+   */
+  async reopen(): Promise<Log<State>> {
+    await this.refresh();
+    return this.opened();
+  }
+
+  private async opened(): Promise<Log<State>> {
     // A hidden stream was removed and only its forks still read it: it gets no new snapshot.
-    if (log.row.state === "live" && log.snapshots.isDue(NONE)) await log.saveSnapshot();
-    return log;
+    if (this.row.state === "live" && this.snapshots.isDue(NONE)) await this.saveSnapshot();
+    return this;
+  }
+
+  /**
+   * Bytes that an `open` without this log would read and fold.
+   *
+   * @internal
+   */
+  get storedBytes(): number {
+    return this.snapshots.replayedBytes;
   }
 
   /** The state after the last acknowledged or reread event. It belongs to the log: do not change it. */
@@ -164,7 +187,7 @@ export class Log<State> {
     return this.currentHead;
   }
 
-  /** The stream's row as of `open`, or of the last reload from its beginning. */
+  /** The stream's row as of `open` or the last reread. */
   get row(): StreamRow {
     return this.currentRow;
   }
@@ -404,7 +427,9 @@ export class Log<State> {
     const bytes = this.snapshots.replayedBytes;
     const fold: Fold<State> = { state: this.currentState, seq, link: this.currentLink, bytes };
     try {
-      return await foldNewEvents(verifying(this.context), this.kind, this.stream, generation, fold);
+      const row = await foldNewEvents(verifying(this.context), this.kind, this.stream, generation, fold);
+      if (row) this.currentRow = row;
+      return row !== null;
     } finally {
       // Also after an error: the events up to `fold.seq` are in the state and must not be folded twice.
       this.currentHead = { generation, seq: fold.seq };

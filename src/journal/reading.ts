@@ -73,8 +73,8 @@ export async function loadStream<State>(
 }
 
 /**
- * Folds the events after `fold.seq` into `fold`. False if the stream is in another generation now. After a
- * throw, `fold.seq` tells how far the state goes.
+ * Folds the events after `fold.seq` into `fold`, and returns the stream's row. Null if the stream is in
+ * another generation now. After a throw, `fold.seq` tells how far the state goes.
  */
 export async function foldNewEvents<State>(
   reader: Reader,
@@ -82,12 +82,12 @@ export async function foldNewEvents<State>(
   stream: string,
   generation: number,
   fold: Fold<State>,
-): Promise<boolean> {
+): Promise<StreamRow | null> {
   const page = await readPage(reader, stream, fold.seq, Number.MAX_SAFE_INTEGER);
-  if (page.stream.head.generation !== generation) return false;
+  if (page.stream.head.generation !== generation) return null;
   // The stream was created since, as a fork: its history is in another stream.
-  if (fold.seq < page.stream.base) return false;
-  return foldRest(reader, kind, stream, page, fold, Number.MAX_SAFE_INTEGER);
+  if (fold.seq < page.stream.base) return null;
+  return (await foldRest(reader, kind, stream, page, fold, Number.MAX_SAFE_INTEGER)) ? page.stream : null;
 }
 
 /** A fork begins with the state of its parent at the point of the fork. */

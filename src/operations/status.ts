@@ -6,13 +6,20 @@
  * drifted) have commands of their own, and the page names them.
  */
 
-import { allRows, isProvablyDead, loadStream, type PayloadCodec, payloadsOf } from "../journal/index.ts";
+import {
+  allRows,
+  isProvablyDead,
+  loadStream,
+  type PayloadCodec,
+  payloadsOf,
+  readRow,
+} from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
-import { shellWord, streamId } from "../model/names.ts";
+import { shellWord, streamId, streamName } from "../model/names.ts";
 import { didYouMean } from "../model/options.ts";
 import { age } from "../model/time.ts";
-import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
+import type { ItemRow, LeaseRow, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals, type Source } from "./current-goal.ts";
 import { readSeal } from "./moved-store.ts";
 import type { GoalStatus, Need, Status, Working } from "./status-view.ts";
@@ -157,7 +164,7 @@ async function workingOn(source: GoalSource, stream: string, tasks: readonly Ite
   const prefix = `${stream}/`;
   const holders = async (ids: readonly string[]): Promise<(id: string) => string | null> => {
     const names = ids.map((id) => prefix + id);
-    const leases = await unreleased(source, prefix, names);
+    const leases = await unreleased(source, names);
     const held = new Map([...leases].filter(([, { remainingMs }]) => remainingMs > 0));
     return (id) => held.get(prefix + id)?.holder?.label ?? null;
   };
@@ -355,12 +362,12 @@ export async function abandonedNeeds(source: Source, now: number): Promise<Need[
     ...(await list({ kind: "worker", status: "looping" })),
     ...(await list({ kind: "worker", status: "wanted" })),
   ].filter(({ facets }) => facets.title?.startsWith(SESSION_WORKER));
-  if (workers.length === 0) return [];
-  const active = await list({ kind: "session", status: "active" });
-  const sessions = new Map(active.map((row) => [streamId(row.stream), row]));
+  const named = [...new Set(workers.map(({ facets }) => facets.title?.slice(SESSION_WORKER.length) ?? ""))];
+  const rows = await Promise.all(named.map((id) => readRow(source, streamName("session", id))));
+  const sessions = new Map(rows.filter(isActive).map((row) => [streamId(row.stream), row]));
   const { held } = await sessionLeases(
     source,
-    active.map(({ stream }) => stream),
+    [...sessions.values()].map(({ stream }) => stream),
   );
   return workers.flatMap((worker) => {
     const id = worker.facets.title?.slice(SESSION_WORKER.length) ?? "";
@@ -370,6 +377,8 @@ export async function abandonedNeeds(source: Source, now: number): Promise<Need[
     return what === null ? [] : [{ what, command: `holdfast session retry ${shellWord(id)}` }];
   });
 }
+
+const isActive = ({ state, facets }: StreamRow): boolean => state === "live" && facets.status === "active";
 
 function whyAbandoned(
   id: string,
@@ -409,9 +418,7 @@ function noGoal(typed: string, rows: readonly StreamRow[]): HoldfastError {
 
 type Leases = ReadonlyMap<string, LeaseRow>;
 
-/** Above this number, reading all leases is faster than asking for each. */
-const FEW = 50;
-const PAGE = 500;
+const LEASES_AT_ONCE = 500;
 
 /**
  * The leases of sessions. `dead` leases were never released and their process provably died, however much
@@ -421,30 +428,20 @@ export async function sessionLeases(
   source: Source,
   streams: readonly string[],
 ): Promise<{ readonly held: Leases; readonly dead: Leases }> {
-  const rows = [...(await unreleased(source, "session/", streams))];
+  const rows = [...(await unreleased(source, streams))];
   const dead = new Map(rows.filter(([, { holder }]) => holder !== null && isProvablyDead(holder)));
   const held = new Map(rows.filter(([name, row]) => row.remainingMs > 0 && !dead.has(name)));
   return { held, dead };
 }
 
-/** The named leases, all below `prefix`, that were taken and not released; they may have expired. */
-async function unreleased(
-  { store, namespace }: Source,
-  prefix: string,
-  names: readonly string[],
-): Promise<Leases> {
-  const list = (of: string, limit: number, from: { cursor?: string } = {}): Promise<Page<LeaseRow>> =>
-    store.list<"leases">({ of: "leases", namespace, prefix: of, limit, ...from });
-  const wanted = new Set(names);
+/** The named leases that were taken and not released; they may have expired. */
+async function unreleased({ store, namespace }: Source, names: readonly string[]): Promise<Leases> {
   const found = new Map<string, LeaseRow>();
-  const collect = (rows: readonly LeaseRow[]): void => {
-    for (const row of rows) if (row.holder && wanted.has(row.name)) found.set(row.name, row);
-  };
-  if (wanted.size <= FEW) {
-    // The prefix also matches longer names, but the exact one sorts before them.
-    for (const { rows } of await Promise.all([...wanted].map((name) => list(name, 1)))) collect(rows);
-    return found;
+  for (let from = 0; from < names.length; from += LEASES_AT_ONCE) {
+    const part = names.slice(from, from + LEASES_AT_ONCE);
+    const request = { of: "leases", namespace, names: part, limit: part.length } as const;
+    const { rows } = await store.list<"leases">(request);
+    for (const row of rows) if (row.holder) found.set(row.name, row);
   }
-  collect(await allRows((from) => list(prefix, PAGE, from)));
   return found;
 }

@@ -161,9 +161,8 @@ export async function afterOwn(
 
 /** False if another process has taken the lease over, or may: then the handle here can write nothing. */
 async function isStillHeld(journal: Journal, { name, token }: Lease): Promise<boolean> {
-  const { rows } = await journal.list<"leases">({ of: "leases", prefix: name, limit: 1 });
-  const [row] = rows;
-  return row?.name === name && row.token === token && row.holder !== null && row.remainingMs > 0;
+  const row = await journal.leases.find(name);
+  return row !== null && row.token === token && row.holder !== null && row.remainingMs > 0;
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {

@@ -417,6 +417,7 @@ export class SessionCore {
     this.parts.onClose();
     await this.own.lease.release();
     if (failure) throw (failure as { readonly error: unknown }).error;
+    this.journal.leave(this.own.log);
   }
 
   private async flushMemory(): Promise<void> {

@@ -49,7 +49,9 @@ describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
     expect(warnings).toHaveLength(1);
     await session.append({ id: "after", role: "user", text: "after" });
     await session.close();
-    const again = await holdfast.session("s");
+    // Another program: this one still knows the session.
+    const other = await open(undefined, { store: place.store, codecs: [listsOnly], warn });
+    const again = await other.session("s");
     expect(again.messages.map(({ id }) => id)).toEqual([last?.id, "after"]);
     expect(warnings.length).toBeGreaterThan(1);
     await again.close();

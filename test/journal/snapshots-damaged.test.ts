@@ -37,7 +37,9 @@ test.each(Object.entries(DAMAGES))(
     // Now the state is much smaller than its history.
     await session.compact(session.messages.slice(-5), "context is full");
     await session.close();
-    const again = await holdfast.session("s");
+    // Another program: this one still knows the session.
+    const other = await open(undefined, { store, warn: (error) => told.push(error) });
+    const again = await other.session("s");
     expect(again.messages).toHaveLength(5);
     await again.close();
     expect((await holdfast.sessions.at("s", 70)).messages).toHaveLength(70);

@@ -5,11 +5,12 @@ export interface Counts {
   appendedBytes: number;
   appendedItems: number;
   readBytes: number;
+  listedRows: number;
 }
 
 /** A wrapper that counts. */
 export function counting(store: Store): { readonly store: Store; readonly counts: Counts } {
-  const counts: Counts = { appendedBytes: 0, appendedItems: 0, readBytes: 0 };
+  const counts: Counts = { appendedBytes: 0, appendedItems: 0, readBytes: 0, listedRows: 0 };
   const counted: Store = {
     address: store.address,
     append(batch) {
@@ -30,7 +31,11 @@ export function counting(store: Store): { readonly store: Store; readonly counts
       counts.readBytes += blob?.payload.length ?? 0;
       return blob;
     },
-    list: (request) => store.list(request),
+    async list(request) {
+      const page = await store.list(request);
+      counts.listedRows += page.rows.length;
+      return page;
+    },
     put: (request) => store.put(request),
     lease: (request) => store.lease(request),
     remove: (request) => store.remove(request),

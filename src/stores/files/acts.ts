@@ -217,8 +217,7 @@ export function refreshExpiries(folder: OpenFolder, namespace: string, names: It
 /** A lease as it is now, for a caller that was refused because of it. */
 function leaseNow(folder: OpenFolder, namespace: string, name: string): port.LeaseRow | null {
   refreshExpiries(folder, namespace, [name]);
-  const request = { of: "leases", namespace, prefix: name, limit: 1 } as const;
+  const request = { of: "leases", namespace, names: [name], limit: 1 } as const;
   const { rows } = list(folder.state.space(namespace), request, folder.options.clock.nowMs());
-  const [row] = rows as port.LeaseRow[];
-  return row?.name === name ? row : null;
+  return (rows as port.LeaseRow[])[0] ?? null;
 }

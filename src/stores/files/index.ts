@@ -150,7 +150,8 @@ class FilesStore implements port.Store {
     if (request.of === "snapshots") {
       return { rows: listSnapshots(folder, namespace, request.stream), cursor: null };
     }
-    if (request.of === "leases") refreshExpiries(folder, namespace, [...space.leases.keys()]);
+    if (request.of === "leases")
+      refreshExpiries(folder, namespace, request.names ?? [...space.leases.keys()]);
     return list(space, request, this.#folder.options.clock.nowMs());
   }
 

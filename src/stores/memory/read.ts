@@ -4,7 +4,7 @@ import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import type * as port from "../../store.ts";
 import { headProblems, writeProblems } from "../kit/index.ts";
-import type { MemoryData, Space, Stream } from "./data.ts";
+import type { Lease, MemoryData, Space, Stream } from "./data.ts";
 import { copyPayload, leaseRow, streamOf, streamRow } from "./data.ts";
 
 /** A stream's own writes. The past that a fork shares is read from its parent, up to the fork's `base`. */
@@ -101,13 +101,23 @@ function listItems(space: Space, request: Request<"items">): port.Page<port.Item
 }
 
 function listLeases(space: Space, request: Request<"leases">, now: number): port.Page<port.LeaseRow> {
-  const leases = [...space.leases].filter(([name]) => name.startsWith(request.prefix ?? ""));
+  const { names, prefix = "" } = request;
+  const leases = [...(names ? named(space, names) : space.leases)].filter(([name]) =>
+    name.startsWith(prefix),
+  );
   return pageOf(
     leases,
     request,
     ([name]) => [name],
     ([name, lease]) => leaseRow(name, lease, now),
   );
+}
+
+function* named({ leases }: Space, names: readonly string[]): Generator<[string, Lease]> {
+  for (const name of new Set(names)) {
+    const lease = leases.get(name);
+    if (lease) yield [name, lease];
+  }
 }
 
 function listKeys(space: Space, request: Request<"keys">): port.Page<port.KeyRow> {

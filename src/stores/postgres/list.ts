@@ -115,6 +115,7 @@ async function listItems(database: Database, request: Request<"items">): Promise
 async function listLeases(database: Database, request: Request<"leases">): Promise<Page<Port.LeaseRow>> {
   const conditions = numbered();
   conditions.add("namespace = ?", toText(request.namespace));
+  if (request.names) conditions.add("name = ANY (?)", request.names.map(toText));
   if (request.prefix) {
     // The range lets the index skip other names; `starts_with` makes it exact.
     const prefix = toText(request.prefix);

@@ -232,12 +232,15 @@ function listLeases(
 ): port.Page<port.LeaseRow> {
   const conditions = new Conditions<Value>();
   conditions.add("namespace = ?", toText(request.namespace));
+  const after = decodeCursor(request.cursor, [""] as [string]);
+  if (request.names) addNames(conditions, request.names);
   if (request.prefix) {
-    // The range lets the index skip other names; `substr` makes the comparison exact.
-    conditions.add("name >= ? AND name < ?", request.prefix, `${request.prefix}\u{10ffff}`);
+    // The range lets the index skip other names; `substr` makes the comparison exact. SQLite descends to one
+    // lower bound only: with that of the prefix, every page would read all the pages before it again.
+    if (!after) conditions.add("name >= ?", request.prefix);
+    conditions.add("name < ?", `${request.prefix}\u{10ffff}`);
     conditions.add("substr(name, 1, ?) = ?", [...request.prefix].length, request.prefix);
   }
-  const after = decodeCursor(request.cursor, [""] as [string]);
   if (after) conditions.add("name > ?", toText(after[0]));
   const sql = `SELECT name, token, boot, expires_at, ttl, holder FROM leases
     WHERE ${conditions.sql} ORDER BY name LIMIT ? + 0`;
@@ -247,6 +250,16 @@ function listLeases(
     (lease) => leaseRow(lease, clock),
     ({ name }) => [fromText(name)],
   );
+}
+
+/** One parameter for all names of plain text, so that any number of them is the same statement. */
+function addNames(conditions: Conditions<Value>, names: readonly string[]): void {
+  const stored = names.map(toText);
+  const texts = stored.filter((name) => typeof name === "string");
+  const odd = stored.filter((name) => typeof name !== "string");
+  const places = odd.map(() => ", (?)").join("");
+  const among = `name IN (SELECT value FROM json_each(?)${places && ` UNION VALUES ${places.slice(2)}`})`;
+  conditions.add(among, JSON.stringify(texts), ...odd);
 }
 
 function listKeys(connection: Connection, { namespace, keys }: Request<"keys">): port.Page<port.KeyRow> {

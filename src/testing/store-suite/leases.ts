@@ -276,6 +276,18 @@ export const leaseCases: Cases = {
     assert.deepEqual(await names(store, "goal/a", 2), expected);
   },
 
+  "leases are listed by their exact names, and absent ones are left out": async ({ store }) => {
+    const all = ["goal/g", "goal/g/T-001", "session/a", "session/ab"];
+    for (const name of all) await store.grant(name, "one");
+    const named = async (wanted: readonly string[], limit = 100): Promise<string[]> =>
+      (await store.list({ of: "leases", limit, names: wanted })).map(({ name }) => name);
+    assert.deepEqual(await named(["session/a"]), ["session/a"]);
+    assert.deepEqual(await named(["session/ab", "session/b", "goal/g", "goal/g"]), ["goal/g", "session/ab"]);
+    assert.deepEqual(await named(["session/\0", "session/a_", "session/"]), []);
+    assert.deepEqual(await named([...all].reverse(), 1), all);
+    assert.deepEqual(await named([]), []);
+  },
+
   "a lease survives the handle that took it": async ({ store, reopen }) => {
     const mine = await store.grant("session/a", "one");
     const reopened = await reopen();
