@@ -4,6 +4,7 @@
  *     its tool or input is not accepted here      a person, or a program that has the tool again
  *     it still runs in this process               wait for its own answer
  *     its approval expired, or it needs one       a person
+ *     its answer lacks the signature it needs     a person
  *     it never started, or a person allowed it    issue attempt + 1
  *       with arguments that a person changed      the same, under the key of those, if that is free
  *     verify: landed                              completed
@@ -28,11 +29,12 @@
 import { failpoint } from "../failpoint.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { streamId } from "../model/names.ts";
+import { quoteValue, streamId } from "../model/names.ts";
 import type { Call, SessionState, VerifyAnswer } from "../model/session/index.ts";
-import { draftIssued, isOpen, unsettledAnswer, verifyDelayMs } from "../model/session/index.ts";
+import { answerText, draftIssued, isOpen, unsettledAnswer, verifyDelayMs } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
+import { projectPlace } from "../project-place.ts";
 import { readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 import { failureMarksOf, failuresOf } from "./failure-marks.ts";
@@ -142,7 +144,7 @@ async function askPerson(
   call: Call,
   why: string,
   before: readonly Draft[] = [],
-  more: { lacks?: "tool"; again?: true } = {},
+  more: { lacks?: "tool"; again?: true; answers?: "approver" } = {},
 ): Promise<Step> {
   const wrote = await change(context, call, () => [
     ...before,
@@ -284,6 +286,9 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
   }
   const approval = call.by === null ? await whyApproval(tool, args) : null;
   if (approval !== null) return askPerson(context, call, approval, learnt);
+  const unproven = await whyUnproven(context, call, tool);
+  if (unproven !== null)
+    return askPerson(context, call, unproven, learnt, { again: true, answers: "approver" });
   const backOffMs = retries > 0 ? BACK_OFF_MS * 4 ** (retries - 1) : 0;
   if (!(await sleepUnlessDrained(context, backOffMs))) return "later";
   const keyed = call.key === "" ? await changedCall(step) : call;
@@ -307,6 +312,24 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
   context.on({ type: "call.issued", callId: call.callId, tool: call.tool, attempt: run.attempt });
   const outcome = await startAndRecord(context, { run, vendorKey: keyed.vendorKey, tool, args, closing });
   return outcome.kind === "unknown" && outcome.later ? "later" : "again";
+}
+
+/**
+ * Why a person's answer does not let a call run of a tool that requires an approver; null if it does. The
+ * signature is checked here too: a program that writes into the store can write an answer, but not sign it.
+ */
+async function whyUnproven({ journal, own, session }: LedgerContext, call: Call, tool: Tool) {
+  const { by, proof } = call;
+  if (by === null || !tool.requireApprover) return null;
+  const unsigned = `${tool.name} requires an approver, and the answer of ${quoteValue(by)} is not signed`;
+  if (proof === null) return unsigned;
+  const { SignatureCheck } = await import("../signing/index.ts");
+  const check = new SignatureCheck(projectPlace(process.cwd()).root, journal.warn);
+  const { generation } = own.log.head;
+  const signed = { ...call, attempt: proof.attempt };
+  const text = answerText({ namespace: journal.namespace, session, generation }, signed, proof);
+  const signer = await check.signerOf({ purpose: "answer", text, signature: proof.signature });
+  return signer === null ? `${unsigned} by an approver of this machine` : null;
 }
 
 /** A call whose arguments a person changed, with its new keys, unless another call does or did the same. */

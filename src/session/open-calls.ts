@@ -3,11 +3,11 @@
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { commitFailure, type FailureMarks, storeResult } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { canonicalOf, copyArgs, copyJson, type Json } from "../model/json.ts";
+import { copyArgs, copyJson, type Json } from "../model/json.ts";
 import { streamId } from "../model/names.ts";
 import { checkOption, checkOptions } from "../model/options.ts";
-import type { Amounts, Call, CallResult, SessionState } from "../model/session/index.ts";
-import { isNotStarted, isOpen, sessionKind } from "../model/session/index.ts";
+import type { Amounts, AnswerContent, Call, CallResult, SessionState } from "../model/session/index.ts";
+import { APPROVED, answerText, isNotStarted, isOpen, sessionKind } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { projectPlace } from "../project-place.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
@@ -217,7 +217,8 @@ export class OpenCalls {
     mustFit(session, asked, answer);
     const { generation } = log.head;
     const seen = markOf(asked);
-    const proof = await this.proofOf(asked, incarnationOf(session, generation), session, answer);
+    const content = contentOf(answer, this.journal.now());
+    const proof = await this.proofOf(asked, { session, generation }, answer, content);
     if (answer.seq !== undefined) await this.mustBeAsSeen(log, asked, answer.seq);
     // A retry continues the sub-agent as it is, with its calls in doubt. An unapproved call has none.
     const stop = async (): Promise<Amounts | null> => {
@@ -239,7 +240,7 @@ export class OpenCalls {
         const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
         const costs = spent ? [draftChildSpent(state.budget, callId, spent)] : [];
         const said = { ...answer, ...proof };
-        const events = [...before, ...costs, answerDraft(current, said, result, marks, this.journal.now())];
+        const events = [...before, ...costs, answerDraft(current, said, result, marks, content.until)];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
@@ -249,11 +250,19 @@ export class OpenCalls {
   }
 
   /** Refuses an answer that the tool of the call does not accept, before anything is written. */
-  private async proofOf(call: Call, of: string, session: string, answer: AnyAnswer): Promise<Proof> {
+  private async proofOf(
+    call: Call,
+    of: { readonly session: string; readonly generation: number },
+    answer: AnyAnswer,
+    content: AnswerContent,
+  ): Promise<Proof> {
     const { callId, tool, answers } = call;
+    const { session } = of;
     if (answer.asAgent && answers !== "agent") throw notForAgents(session, callId, tool);
     if (answers !== "approver") return {};
-    const text = answerText(this.journal.namespace, of, call, answer);
+    const changed = answer.outcome === "approved" ? answer.args : undefined;
+    const args = changed === undefined ? call.args : copyArgs(changed, `args of ${tool}`);
+    const text = answerText({ namespace: this.journal.namespace, ...of }, { ...call, args }, content);
     const signature = await answer.sign?.(text);
     if (signature === undefined) throw approverRequired(session, callId, tool, "the answer is not signed");
     const { SignatureCheck } = await import("../signing/index.ts");
@@ -362,12 +371,14 @@ function notOpen(session: string, callId: string, call: Call | undefined): Holdf
   });
 }
 
-/** The text that an approver signs: this answer, for this attempt of this call, and nothing else. */
-function answerText(namespace: string, session: string, call: Call, answer: AnyAnswer): string {
-  const { callId, attempt, args } = call;
-  const { seq: _seq, via: _via, sign: _sign, asAgent: _asAgent, ...said } = answer;
-  const about = { namespace, session, callId, attempt, args, answer: said };
-  return `holdfast answer\n${canonicalOf(copyJson(about, "answer"))}\n`;
+/** The answer as it is recorded and signed. */
+function contentOf(answer: AnyAnswer, now: number): AnswerContent {
+  const { outcome, by } = answer;
+  const why = answer.why || APPROVED;
+  if (outcome === "landed" && answer.result !== undefined)
+    return { outcome, by, why, result: copyJson(answer.result, "result") };
+  if (outcome !== "approved" || answer.expiresInMs === undefined) return { outcome, by, why };
+  return { outcome, by, why, until: now + answer.expiresInMs };
 }
 
 function approverRequired(session: string, callId: string, tool: string, why: string): HoldfastError {
@@ -408,7 +419,7 @@ function answerDraft(
   answer: AnyAnswer & Proof,
   result: CallResult,
   marks: FailureMarks,
-  now: number,
+  until: number | undefined,
 ): Draft {
   const { callId, attempt } = call;
   const { by: person, asAgent, approver, signature } = answer;
@@ -432,12 +443,12 @@ function answerDraft(
     case "retry":
       return { type: "call.granted", data: { callId, ...how, why: answer.why } };
     case "approved": {
-      const { why, args, expiresInMs } = answer;
+      const { why, args } = answer;
       const changed = args === undefined ? {} : { args: copyArgs(args, `args of ${call.tool}`) };
-      const until = expiresInMs === undefined ? {} : { until: now + expiresInMs };
+      const expiring = until === undefined ? {} : { until };
       return {
         type: "call.approved",
-        data: { callId, ...how, ...(why && { why }), ...changed, ...until },
+        data: { callId, ...how, ...(why && { why }), ...changed, ...expiring },
       };
     }
   }

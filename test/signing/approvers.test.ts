@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { open, tool } from "../../src/index.ts";
+import { sessionKind } from "../../src/model/session/index.ts";
 import { allowSigner, publicKey, signText, useKey } from "../../src/signing/index.ts";
 import { runInside } from "../cli/inside.ts";
 import { callBlock } from "../ledger/bench.ts";
@@ -40,6 +41,23 @@ function makeKey(name: string): string {
   const file = join(folder, name);
   execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", file]);
   return file;
+}
+
+/** Appends an event as a program does that writes into the store and knows its format. */
+async function write(draft: { type: string; data: Record<string, unknown> }): Promise<void> {
+  const holdfast = await open(store());
+  const log = await holdfast.journal.open(sessionKind, "s");
+  await log.commit(() => ({ events: [draft], result: null }));
+  await holdfast.close();
+}
+
+async function recorded(type: string): Promise<Record<string, unknown>[]> {
+  const found: Record<string, unknown>[] = [];
+  const holdfast = await open(store());
+  for await (const [, event] of holdfast.journal.events("session/s", 0, 1_000))
+    if (event.type === type) found.push(event.data as Record<string, unknown>);
+  await holdfast.close();
+  return found;
 }
 
 /** Two calls that wait for approval, made by a program that has ended. */
@@ -120,6 +138,75 @@ describe.skipIf(!hasKeygen)(needs("a tool that requires an approver", "ssh-keyge
     await holdfast.close();
     await goOn({ requireApprover: true });
     expect(paid).toBe(1);
+  });
+
+  test("runs no call whose approval was written into the store: unsigned, by a foreign key, or replayed", async () => {
+    await waitingCalls({ requireApprover: true });
+    const [key, foreign] = [makeKey("ann"), makeKey("eve")];
+    useKey({ name: "ann", key });
+    allowSigner({ name: "ann", key: publicKey(key), purposes: ["answer"] });
+    expect((await run(["approve", "c1"])).code).toBe(0);
+    const [signed] = await recorded("call.approved");
+    const bySomebody = await signText({ name: "eve", key: foreign }, "answer", "holdfast answer\n{}\n");
+    const forged: Record<string, unknown>[] = [
+      { person: "ann", why: "seen" },
+      { person: "ann", why: "seen", approver: "ann", signature: "no signature" },
+      { person: "ann", why: "seen", approver: "ann", signature: bySomebody },
+      // The signature of the answer for the other call.
+      { ...signed, callId: "c2" },
+      { person: "ann", why: "seen", args: { eur: 5 }, signature: signed?.["signature"] },
+    ];
+    for (const data of forged) {
+      await write({ type: "call.approved", data: { ...data, callId: "c2" } });
+      await goOn({ requireApprover: true });
+      expect(paid, JSON.stringify(data)).toBe(1);
+    }
+    const waits = (await recorded("call.waiting")).filter(({ callId }) => callId === "c2");
+    expect(waits.at(-1)).toMatchObject({ why: expect.stringContaining("requires an approver"), again: true });
+    expect((await run(["approve", "c2"])).code).toBe(0);
+    await goOn({ requireApprover: true });
+    // The person has signed the arguments as they stand, which the last forged approval changed.
+    expect(paid).toBe(6);
+  });
+
+  test("runs no call with arguments that were changed in the store after a signed approval", async () => {
+    await waitingCalls({ requireApprover: true });
+    const key = makeKey("ann");
+    useKey({ name: "ann", key });
+    allowSigner({ name: "ann", key: publicKey(key), purposes: ["answer"] });
+    expect((await run(["approve", "c1"])).code).toBe(0);
+    const [signed] = await recorded("call.approved");
+    await write({ type: "call.waiting", data: { callId: "c1", why: "again", again: true } });
+    await write({ type: "call.approved", data: { ...signed, args: { eur: 900 } } });
+    await goOn({ requireApprover: true });
+    expect(paid).toBe(0);
+  });
+
+  test("asks again for an approval from before the tool required an approver", async () => {
+    await waitingCalls({});
+    expect((await run(["approve", "c1"])).code).toBe(0);
+    await goOn({ requireApprover: true });
+    expect(paid).toBe(0);
+    expect((await run(["approve", "c1"])).err).toContain("pay requires an approver");
+    const key = makeKey("ann");
+    useKey({ name: "ann", key });
+    allowSigner({ name: "ann", key: publicKey(key), purposes: ["answer"] });
+    expect((await run(["approve", "c1"])).code).toBe(0);
+    await goOn({ requireApprover: true });
+    expect(paid).toBe(1);
+  });
+
+  test("runs a call with the changed arguments and the expiry that an approver signed", async () => {
+    await waitingCalls({ requireApprover: true });
+    const key = makeKey("ann");
+    useKey({ name: "ann", key });
+    allowSigner({ name: "ann", key: publicKey(key), purposes: ["answer"] });
+    const holdfast = await open(store());
+    const sign = (text: string): Promise<string> => signText({ name: "ann", key }, "answer", text);
+    await holdfast.calls.approve("c1", { by: "ann", args: { eur: 30 }, expiresInMs: 3_600_000, sign });
+    await holdfast.close();
+    await goOn({ requireApprover: true });
+    expect(paid).toBe(30);
   });
 });
 

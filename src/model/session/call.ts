@@ -17,7 +17,7 @@
  */
 
 import * as z from "zod";
-import type { Json } from "../json.ts";
+import { canonicalOf, copyJson, type Json } from "../json.ts";
 import { ARTIFACT_REFERENCE } from "../names.ts";
 import { type DataOf, lazySchema } from "../stream/index.ts";
 import { callIdSchema } from "./message.ts";
@@ -153,8 +153,10 @@ export interface Call {
   granted: boolean;
   /** A person approved a call that had not run; after `until` the approval is void. */
   approval: { readonly until: number | null } | null;
+  /** The signed answer that lets it run. Null if there is none, or if it was not signed. */
+  proof: (AnswerContent & { readonly attempt: number; readonly signature: string }) | null;
   /** Answers come from any person, from a person with an approver's key, or from agents too. */
-  readonly answers: "person" | "approver" | "agent";
+  answers: "person" | "approver" | "agent";
   /** Its sub-agent waits for a person's answer. */
   needsPerson: boolean;
   /** It waits for a person only because the program that settled it lacked its tool. */
@@ -163,6 +165,34 @@ export interface Call {
   isAside: boolean;
   repeats: { readonly session: string; readonly callId: string } | null;
 }
+
+/** The signed part of an answer: `{ outcome: "approved", by: "ann", why: "ok" }`. */
+export interface AnswerContent {
+  readonly outcome: "landed" | "retry" | "failed" | "approved" | "denied";
+  readonly by: string;
+  readonly why: string;
+  /** The approval is void from this time on. */
+  readonly until?: number;
+  readonly result?: Json;
+}
+
+/**
+ * The text that an approver signs: this answer, for this attempt of this call with these arguments. It can be
+ * made again from the record, so that a program that is about to run the call checks the signature itself.
+ */
+export function answerText(
+  of: { readonly namespace: string; readonly session: string; readonly generation: number },
+  { callId, attempt, args }: Pick<Call, "callId" | "attempt" | "args">,
+  { outcome, by, why, until, result }: AnswerContent,
+): string {
+  const { namespace, session, generation } = of;
+  const answer = { outcome, by, why, until, result };
+  const about = { namespace, session, generation, callId, attempt, args, answer };
+  return `holdfast answer\n${canonicalOf(copyJson(about, "answer"))}\n`;
+}
+
+/** The reason of an approval that was given without one. */
+export const APPROVED = "approved";
 
 /** True for a waiting call that certainly never ran: it can be allowed or refused, and cannot have landed. */
 export function isNotStarted({ status, doubt, by, verify }: Call): boolean {
@@ -296,6 +326,8 @@ export const waitingSchema = lazySchema(() =>
     lacks: z.literal("tool").optional(),
     /** The approval is void: it expired, or its arguments were not accepted. The call needs another. */
     again: z.literal(true).optional(),
+    /** From now on answers need an approver's key: the tool requires it, and the last answer had none. */
+    answers: z.literal("approver").optional(),
   }),
 );
 export type WaitingData = DataOf<typeof waitingSchema>;

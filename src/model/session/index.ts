@@ -12,6 +12,7 @@ export {
   spentAndReserved,
 } from "./budget.ts";
 export type {
+  AnswerContent,
   Call,
   CallError,
   CallResult,
@@ -22,7 +23,15 @@ export type {
   IssuedData,
   VerifyAnswer,
 } from "./call.ts";
-export { EFFECTS, isNotStarted, isOpen, unsettledAnswer, verifyDelayMs } from "./call.ts";
+export {
+  APPROVED,
+  answerText,
+  EFFECTS,
+  isNotStarted,
+  isOpen,
+  unsettledAnswer,
+  verifyDelayMs,
+} from "./call.ts";
 export {
   BLOCK_KINDS,
   type Block,

@@ -4,6 +4,7 @@ import { HoldfastError } from "../errors.ts";
 import type { Place } from "../stream/index.ts";
 import { releaseChild } from "./budget.ts";
 import type {
+  AnswerContent,
   ApprovedData,
   Call,
   CallAct,
@@ -19,7 +20,7 @@ import type {
   VerifiedData,
   WaitingData,
 } from "./call.ts";
-import { CALL_TRANSITIONS, isOpen, unsettledAnswer } from "./call.ts";
+import { APPROVED, CALL_TRANSITIONS, isOpen, unsettledAnswer } from "./call.ts";
 import type { SessionState } from "./session-state.ts";
 
 export function issueCall(state: SessionState, data: IssuedData, place: Place): void {
@@ -131,27 +132,34 @@ export function waitCall(state: SessionState, data: WaitingData): void {
   if (!data.again) return;
   call.granted = false;
   call.approval = null;
+  call.proof = null;
   call.by = null;
+  call.answers = data.answers ?? call.answers;
 }
 
 export function grantCall(state: SessionState, data: GrantedData): void {
-  const call = known(state, data.callId);
+  const { callId, person: by, why, signature } = data;
+  grant(known(state, callId), { outcome: "retry", by, why }, signature, state);
+}
+
+function grant(call: Call, answer: AnswerContent, signature: string | undefined, state: SessionState): void {
   move(state, call, "grant");
   call.granted = true;
   call.lacksTool = false;
   call.doubt = null;
-  call.by = data.person;
-  call.why = data.why;
+  call.by = answer.by;
+  call.why = answer.why;
+  call.proof = signature === undefined ? null : { ...answer, attempt: call.attempt, signature };
 }
 
 /** Other arguments free the call's key: nothing was done under it. The next issue sets a new one. */
 export function approveCall(state: SessionState, data: ApprovedData): void {
-  const { callId, person, why = "approved", args, until = null } = data;
-  grantCall(state, { callId, person, why });
+  const { callId, person: by, why = APPROVED, args, until, signature } = data;
   const call = known(state, callId);
-  call.approval = { until };
+  grant(call, { outcome: "approved", by, why, ...(until !== undefined && { until }) }, signature, state);
+  call.approval = { until: until ?? null };
   if (args === undefined) return;
-  call.asked = { args: call.asked?.args ?? call.args, changedBy: person };
+  call.asked = { args: call.asked?.args ?? call.args, changedBy: by };
   call.args = args;
   if (state.keys.get(call.key) === callId) state.keys.delete(call.key);
   call.key = "";
@@ -207,6 +215,7 @@ function newCall(data: IssuedData, place: Place, keySince: number | null = null)
     doubt: null,
     granted: false,
     approval: null,
+    proof: null,
     answers: data.answers ?? "person",
     lacksTool: false,
     needsPerson: false,

@@ -23,7 +23,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 10,
+  foldVersion: 11,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,
