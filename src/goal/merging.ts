@@ -29,7 +29,7 @@ import {
   foldEntries,
   goalDelta,
   goalKind,
-  MERGED,
+  mergedDraft,
   mergeNotes,
   needsConfirmation,
   notesNaming,
@@ -245,7 +245,7 @@ export async function mergeEntries(
         ...(sources.length > 0 && { sources }),
         ...(signed.length > 0 && { signed }),
       };
-      return { events: [{ type: MERGED, data }], result: true };
+      return { events: [mergedDraft(data)], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
     if (outcome.outcome === "ok" && outcome.result) return report;

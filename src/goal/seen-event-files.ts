@@ -19,7 +19,7 @@
  * `status` and hooks load this file in a cold process: keep it free of schemas.
  */
 
-import { lstatSync, readdirSync } from "node:fs";
+import { lstatSync, readdirSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { everyRow } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
@@ -170,8 +170,11 @@ export function moreRefused(count: number): string {
   return `${count - REFUSED_NAMED} more files of .planning/events/ were not merged`;
 }
 
-export function fileSignature(folder: string, name: string): string {
-  const stat = lstatSync(`${folder}/${name}`, { throwIfNoEntry: false });
+export function fileSignature(
+  folder: string,
+  name: string,
+  stat: Stats | undefined = lstatSync(`${folder}/${name}`, { throwIfNoEntry: false }),
+): string {
   return stat ? `${stat.size} ${stat.mtimeMs}` : "";
 }
 

@@ -193,6 +193,11 @@ export function minJsonLength(value: unknown): number {
   return length;
 }
 
+/** Whether a JSON value has at most so many characters as text, and so many levels. */
+export function isJsonWithin(value: unknown, characters: number, levels: number): boolean {
+  return tryCopyJson(value, MAX_DEPTH - levels) !== undefined && JSON.stringify(value).length <= characters;
+}
+
 /** Freezes a parsed value all the way down. A frozen value is skipped: its members were frozen before it. */
 export function freezeJson<Value>(value: Value): Value {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;

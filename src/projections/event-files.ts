@@ -23,7 +23,7 @@
  * | `tidy` | events in two files: the next `tidy` combines them |
  */
 
-import { rmSync, statSync } from "node:fs";
+import { rmSync, type Stats, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Goal, MergeReport } from "../goal/index.ts";
@@ -226,8 +226,8 @@ export class EventFiles {
     const refused: RefusedEventFile[] = [];
     for (const name of names) {
       if (this.held.has(name) || this.others.has(name) || this.refused.has(name)) continue;
-      const found = await refusalOf(this.folder, name, async () => {
-        for (const { entry } of await this.read(name, now))
+      const found = await refusalOf(this.folder, name, async (onStat) => {
+        for (const { entry } of await this.read(name, now, onStat))
           if (!known.has(entry.uid)) {
             this.pending.push(entry);
             this.fileOf.set(entry.uid, name);
@@ -331,9 +331,13 @@ export class EventFiles {
     return true;
   }
 
-  private async read(name: string, now: number): Promise<readonly EntryLine[]> {
+  private async read(
+    name: string,
+    now: number,
+    onStat?: (stat: Stats) => void,
+  ): Promise<readonly EntryLine[]> {
     if (!EVENT_FILE.test(name)) throw new UnreadableText("its name is not that of a file of events");
-    const raw = await readBounded(join(this.folder, name), FILE_BYTES);
+    const raw = await readBounded(join(this.folder, name), FILE_BYTES, onStat);
     if (raw === null) return [];
     const other = goalOfEvents(name, raw);
     if (other !== null && other !== this.goal) {
@@ -424,8 +428,8 @@ async function readEventsFolder(folder: string, names: readonly string[], now: n
   let bytes = 0;
   for (const name of names) {
     if (bytes > LOOK_BYTES) break;
-    const found = await refusalOf(path, name, async () => {
-      const raw = await readBounded(`${path}/${name}`, FILE_BYTES);
+    const found = await refusalOf(path, name, async (onStat) => {
+      const raw = await readBounded(`${path}/${name}`, FILE_BYTES, onStat);
       if (raw === null) return;
       bytes += raw.length;
       const { goal, lines } = readEventFile(name, raw, now);
@@ -442,19 +446,24 @@ async function readEventsFolder(folder: string, names: readonly string[], now: n
   return { goals, refused, fileOf };
 }
 
-/** Null: the file was read. The signature is from before the read, so a later change is noticed. */
+/**
+ * Null: the file was read. The signature is from before the read, so a later change is noticed. `read` passes
+ * the stat of the file that it has opened; a link is not opened.
+ */
 async function refusalOf(
   folder: string,
   name: string,
-  read: () => Promise<void>,
+  read: (onStat: (stat: Stats) => void) => Promise<void>,
 ): Promise<RefusedEventFile | null> {
-  const signature = fileSignature(folder, name);
+  let before: Stats | undefined;
   try {
-    await read();
+    await read((stat) => {
+      before = stat;
+    });
     return null;
   } catch (error) {
     if (!(error instanceof UnreadableText)) throw error;
     const waiting = error instanceof FutureEvents ? { goal: error.goal, until: error.until } : null;
-    return { name, signature, why: error.message, waiting };
+    return { name, signature: fileSignature(folder, name, before), why: error.message, waiting };
   }
 }

@@ -4,7 +4,7 @@
  * pass over the text: a hook must answer in time, whatever a pull has brought.
  */
 
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
 
 const YAML_CHARACTERS = 128 * 1024;
 const ALIASES = 20;
@@ -24,9 +24,14 @@ const UNREADABLE: ReadonlySet<string> = new Set(["EACCES", "EPERM", "EISDIR", "E
 
 /**
  * Reads a regular UTF-8 file of at most `limit` bytes; null if there is none. Does not follow links. The
- * calls are synchronous: a folder of thousands of small files takes a fifth of the time.
+ * calls are synchronous: a folder of thousands of small files takes a fifth of the time. `onStat` gets the
+ * file's stat from before it is read.
  */
-export async function readBounded(path: string, limit: number): Promise<string | null> {
+export async function readBounded(
+  path: string,
+  limit: number,
+  onStat: (stat: Stats) => void = () => undefined,
+): Promise<string | null> {
   let file: number;
   try {
     file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -39,6 +44,7 @@ export async function readBounded(path: string, limit: number): Promise<string |
   }
   try {
     const stat = fstatSync(file);
+    onStat(stat);
     if (!stat.isFile()) throw new UnreadableText("it is not a regular file");
     if (stat.size > limit) throw new UnreadableText(`it has ${stat.size} bytes, the limit is ${limit}`);
     const bytes = Buffer.allocUnsafe(limit < stat.size + 1 ? limit + 1 : stat.size + 1);

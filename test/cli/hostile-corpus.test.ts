@@ -1,9 +1,14 @@
-// Hooks and the commonest commands as processes, in a clone full of hostile files: each of them ends.
+// Hooks and the commonest commands as processes, in a clone full of hostile files: each of them ends, and costs
+// little more than in a plain clone.
+//
+// The bar is 300 ms more. A busy machine takes several times as long for everything, so the test compares with
+// a floor in the same run: a program that only reads the same files, hashes them and parses their lines. On a
+// machine with nothing else to do, 300 ms are about three floors.
 //
 // HOSTILE_FIGURES=1 prints the processor time of each, for the table in docs/guides/security.md.
 
 import { execFileSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fileOf, forge, headOf, nameOf } from "../projections/forged-events.ts";
@@ -31,7 +36,9 @@ const CORPUS: Readonly<Record<string, (planning: string) => void>> = {
   "2,000 sound facts in one file": (planning) => {
     const entries = Array.from({ length: 2_000 }, (_, index) => {
       const data = { by: { name: "mallory", role: "human" }, key: `k${index}`, value: 1, source: "s" };
-      return forge({ c: index, data: { ...data, expiresAt: null } });
+      // After the goal's beginning: earlier ones would have no effect.
+      const at = Date.now();
+      return forge({ at, t: at, c: index, data: { ...data, expiresAt: null } });
     });
     plantText(planning, fileOf(entries).text);
   },
@@ -61,13 +68,14 @@ let preload: string;
 beforeAll(async () => {
   line = await CommandLine.build();
   preload = join(line.project, "cpu.mjs");
-  // The time of the process itself; a background process that a hook starts has another parent.
+  // The time of the process itself; a background process that a hook starts has another parent. If Node can
+  // tell, the time of its main thread: nobody waits for the threads that compile or collect garbage beside it.
   writeFileSync(
     preload,
     `import { writeFileSync } from "node:fs";
     process.on("exit", () => {
       if (process.ppid !== ${process.pid}) return;
-      const { user, system } = process.cpuUsage();
+      const { user, system } = (process.threadCpuUsage ?? process.cpuUsage).call(process);
       writeFileSync(process.env.CPU_FILE, String((user + system) / 1000));
     });`,
   );
@@ -78,23 +86,57 @@ interface Measured extends Ran {
   readonly ms: number;
 }
 
+async function measured(cwd: string, words: string, input: string | undefined, session: string) {
+  const CPU_FILE = join(cwd, ".git", "cpu");
+  rmSync(CPU_FILE, { force: true });
+  const env = { NODE_OPTIONS: `--import=${preload}`, CPU_FILE };
+  const ran = await line.run(words.split(" "), {
+    cwd,
+    env,
+    ...(input && { input: input.replace("#", session) }),
+  });
+  // A process that was killed or hung has left no time.
+  expect(existsSync(CPU_FILE), `${words} has ended by itself: ${ran.err}`).toBe(true);
+  return { ...ran, ms: Number(readFileSync(CPU_FILE, "utf8")) };
+}
+
 async function runAll(cwd: string, session: string): Promise<Measured[]> {
   const all: Measured[] = [];
-  for (const [words, input] of COMMANDS) {
-    const CPU_FILE = join(cwd, ".git", "cpu");
-    rmSync(CPU_FILE, { force: true });
-    const env = { NODE_OPTIONS: `--import=${preload}`, CPU_FILE };
-    const ran = await line.run(words.split(" "), {
-      cwd,
-      env,
-      ...(input && { input: input.replace("#", session) }),
-    });
-    // A process that was killed or hung has left no time.
-    expect(existsSync(CPU_FILE), `${words} has ended by itself: ${ran.err}`).toBe(true);
-    all.push({ ...ran, ms: Number(readFileSync(CPU_FILE, "utf8")) });
-  }
+  for (const [words, input] of COMMANDS) all.push(await measured(cwd, words, input, session));
   return all;
 }
+
+/** Only reads: what any program would have to do that looks at these files. */
+const FLOOR = `
+  import { hash } from "node:crypto";
+  import { readdirSync, readFileSync } from "node:fs";
+  let length = 0;
+  for (const name of process.argv[2] ? readdirSync(process.argv[2]) : []) {
+    const text = readFileSync(process.argv[2] + "/" + name, "utf8");
+    length += hash("sha256", text, "hex").length;
+    for (const line of text.split("\\n", 2_001)) {
+      try {
+        length += hash("sha256", JSON.stringify(JSON.parse(line)), "hex").length;
+      } catch {
+        length += 1;
+      }
+    }
+  }`;
+
+function floorOf(folder: string): number {
+  const file = join(line.project, "floor.mjs");
+  writeFileSync(file, FLOOR);
+  const timed = (...args: string[]): number => {
+    const CPU_FILE = join(line.project, "floor.cpu");
+    const env = { ...process.env, NODE_OPTIONS: `--import=${preload}`, CPU_FILE };
+    execFileSync(process.execPath, [file, ...args], { env });
+    return Number(readFileSync(CPU_FILE, "utf8"));
+  };
+  return timed(folder) - timed();
+}
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
 async function project(): Promise<string> {
   const root = line.newProject();
@@ -107,28 +149,55 @@ async function project(): Promise<string> {
   return root;
 }
 
-/** The promise is 300 ms more. A ratio to the plain run holds on a slow or busy machine as well. */
-const MOST_TIMES = 8;
+const MOST_FLOORS = 3;
+const ROUNDS = 3;
+
+function clone(root: string): string {
+  // A store knows its own path, and notices an older copy there: each copy has a place of its own.
+  const copy = line.newProject();
+  cpSync(root, copy, { recursive: true });
+  return copy;
+}
+
+test("no command or hook costs more than a few floors above a plain clone, on its first look or later", async () => {
+  const [plain, hostile] = [await project(), await project()];
+  for (const plant of Object.values(CORPUS)) plant(join(hostile, ".planning"));
+  const floors: number[] = [];
+  const costs = COMMANDS.map(() => ({ base: [] as number[], first: [] as number[], later: [] as number[] }));
+  for (let round = 0; round < ROUNDS; round++) {
+    floors.push(floorOf(join(hostile, ".planning/events")));
+    for (const [index, [words, input]] of COMMANDS.entries()) {
+      const [sound, planted] = [clone(plain), clone(hostile)];
+      const cost = async (root: string, session: string): Promise<number> =>
+        (await measured(root, words, input, `${session}${round}`)).ms;
+      costs[index]?.base.push(await cost(sound, "plain"));
+      costs[index]?.first.push(await cost(planted, "first"));
+      costs[index]?.later.push(await cost(planted, "later"));
+      for (const each of [sound, planted]) rmSync(each, { recursive: true, force: true });
+    }
+  }
+  const floor = median(floors);
+  const rows = COMMANDS.map(([words, input], index) => {
+    const { base = [], first = [], later = [] } = costs[index] ?? {};
+    const name = input === BRACKETS ? `${words}, brackets as input` : words;
+    return [name, median(base), median(first), median(later)] as const;
+  });
+  if (process.env["HOSTILE_FIGURES"]) console.table([...rows, ["floor", floor]]);
+  const slow = rows.filter(([, base, ...looks]) => Math.max(...looks) - base > MOST_FLOORS * floor);
+  expect(slow, `name, plain, first, later; floor ${floor}`).toEqual([]);
+});
 
 test("every hook and command ends, on the first look and later, and says what it refused", async () => {
-  const plain = await runAll(await project(), "1");
   const root = await project();
   for (const plant of Object.values(CORPUS)) plant(join(root, ".planning"));
   const first = await runAll(root, "2");
   const later = await runAll(root, "3");
-  const rows = COMMANDS.map(([words, input], index) => {
-    const ms = [plain, first, later].map((runs) => Math.round(runs[index]?.ms ?? 0));
-    return [input === BRACKETS ? `${words}, brackets as input` : words, ...ms] as const;
-  });
-  if (process.env["HOSTILE_FIGURES"]) console.table(rows);
   for (const { err } of [...first, ...later]) expect(err).not.toContain("This is a bug");
   // Hooks must not disturb the agent, whatever they find.
   for (const runs of [first, later]) expect(runs.slice(0, 3).map(({ code }) => code)).toEqual([0, 0, 0]);
-  const slow = rows.filter(([, base = 0, , again = 0]) => again > MOST_TIMES * base);
-  expect(slow, "slow at every look").toEqual([]);
   expect(later[0]?.out).toContain("NOT MERGED");
   // 4,000 bad files are named by a few and counted, rather than a line for each.
   for (const { out, err } of [...first, ...later])
-    expect(`${out}${err}`.split("\n").length).toBeLessThan(120);
+    expect(`${out}${err}`.match(/\b[0-9a-f]{32}\.jsonl was not merged/g)?.length ?? 0).toBeLessThan(60);
   expect(first.map(({ out, err }) => out + err).join("")).toMatch(/not merged|NOT MERGED/);
 });

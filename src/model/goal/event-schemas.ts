@@ -6,7 +6,7 @@
  */
 
 import * as z from "zod";
-import type { Json } from "../json.ts";
+import { isJsonWithin, type Json } from "../json.ts";
 import { isId } from "../names.ts";
 import { type DataOf, lazySchema } from "../stream/index.ts";
 import { type Entry, ITEM_ID, MAX_COUNT, MERGED, RENUMBERED, RETRACTED, SIGNED } from "./entries.ts";
@@ -23,6 +23,8 @@ import { BUILD_TASK, EVIDENCE, REVIEW_TASK, TASK_PLAN } from "./task-records.ts"
 const LINE_LIMIT = 500;
 const TEXT_LIMIT = 20_000;
 const VALUE_LIMIT = 32_768;
+/** Far below the limit of a log (200), because a merge wraps each value in up to eight levels of its own. */
+const VALUE_DEPTH = 100;
 
 const line = z.string().min(1).max(LINE_LIMIT);
 const text = z.string().min(1).max(TEXT_LIMIT);
@@ -30,7 +32,8 @@ const optionalText = text.nullable();
 const ordinal = z.int().min(1);
 const whole = z.int().min(0);
 /** Up to the year 9999: a later time has no ISO form with four digits, and no file could show it. */
-const time = z.int().min(0).max(253_402_300_799_999);
+const LAST_TIME = 253_402_300_799_999;
+const time = z.int().min(0).max(LAST_TIME);
 const MAX_TTL_MS = 100 * 366 * 86_400_000;
 const share = z.number().min(0).max(1);
 
@@ -42,7 +45,6 @@ const blockerId = itemId("B");
 const questionId = itemId("Q");
 const assumptionId = itemId("A");
 const anyItemId = z.string().regex(ITEM_ID, "must look like T-001");
-const itemName = z.string().regex(/^(?:[TDBQA]-\d{3,6}|P\d{1,9}(?:\.\d{1,9})?)$/, "must name an item");
 const goalId = z.string().refine(isId, "must be the id of a goal");
 const sessionName = z.string().min(1).max(128);
 const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
@@ -51,7 +53,8 @@ const commitHash = z.string().regex(/^[0-9a-f]{7,64}$/, "must be the hash of a c
 
 const pathHint = "must be a path below the root, with / between names and without . or ..";
 const relativePath = z.string().refine(isRelativePath, pathHint);
-const eventUid = z.string().regex(/^[0-9a-f]{40}$/, "must be the id of an event");
+const UID = /^[0-9a-f]{40}$/;
+const eventUid = z.string().regex(UID, "must be the id of an event");
 
 export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
 
@@ -68,8 +71,8 @@ const stamp = {
 };
 
 const elsewhere = "store it as a file or an artifact and keep its path or hash";
-const jsonHint = `must be below ${VALUE_LIMIT} characters: ${elsewhere}`;
-const json = z.json().refine((value) => JSON.stringify(value).length <= VALUE_LIMIT, jsonHint);
+const jsonHint = `must be below ${VALUE_LIMIT} characters and ${VALUE_DEPTH} levels: ${elsewhere}`;
+const json = z.custom<Json>((value) => isJsonWithin(value, VALUE_LIMIT, VALUE_DEPTH), jsonHint);
 
 const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
   line,
@@ -167,18 +170,37 @@ const mergedSource = () =>
 const SIGNED_AT_ONCE = 1_000;
 const SIGNATURE_CHARACTERS = 16_384;
 
-export const entrySchema: z.ZodType<Entry> = z.lazy(() =>
-  z.strictObject({
-    uid: eventUid,
-    t: time,
-    c: whole.max(MAX_COUNT),
-    type: line,
-    v: ordinal,
-    at: time,
-    refs: z.record(itemName, eventUid),
-    data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
-  }),
-);
+const ITEM_NAME = /^(?:[TDBQA]-\d{3,6}|P\d{1,9}(?:\.\d{1,9})?)$/;
+
+const isInteger = (value: unknown, least: number, most: number): boolean =>
+  Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const isUid = (value: unknown): boolean => typeof value === "string" && UID.test(value);
+
+const ENTRY: { readonly [Part in keyof Entry]: (value: unknown) => boolean } = {
+  uid: isUid,
+  t: (value) => isInteger(value, 0, LAST_TIME),
+  c: (value) => isInteger(value, 0, MAX_COUNT),
+  type: (value) => typeof value === "string" && value !== "" && value.length <= LINE_LIMIT,
+  v: (value) => isInteger(value, 1, Number.MAX_SAFE_INTEGER),
+  at: (value) => isInteger(value, 0, LAST_TIME),
+  refs: (value) =>
+    isObject(value) && Object.entries(value).every(([name, uid]) => ITEM_NAME.test(name) && isUid(uid)),
+  data: isObject,
+};
+const ENTRY_PARTS = Object.keys(ENTRY) as (keyof Entry)[];
+
+/**
+ * Whether a value has the parts of an entry; its event has a schema of its own. Not by zod, which takes ten
+ * times as long for the first thousands: a hook reads all events that a pull brought.
+ */
+export function isEntry(value: unknown): value is Entry {
+  if (!isObject(value) || Object.keys(value).length !== ENTRY_PARTS.length) return false;
+  return ENTRY_PARTS.every((part) => ENTRY[part]((value as Partial<Entry>)[part]));
+}
 
 export const eventSchemas = {
   "goal.created": stamped(() => ({ id: goalId, ...settings() })),
@@ -295,11 +317,14 @@ export const eventSchemas = {
   [MERGED]: lazySchema(() =>
     z.strictObject({
       by: bySchema,
-      entries: z.array(entrySchema),
+      entries: z.array(z.custom<Entry>(isEntry)),
       isOwn: z.literal(true).optional(),
       confirmed: z.array(eventUid).optional(),
-      sources: z.array(mergedSource()).optional(),
-      signed: z.array(z.strictObject({ signer: line, events: z.array(eventUid) })).optional(),
+      sources: z.array(mergedSource()).readonly().optional(),
+      signed: z
+        .array(z.strictObject({ signer: line, events: z.array(eventUid) }))
+        .readonly()
+        .optional(),
       delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
       notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
       outdated: z.array(eventUid).optional(),

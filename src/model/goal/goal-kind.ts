@@ -5,8 +5,10 @@
  * event that the transition tables reject throws here, before anything is durable.
  */
 
+import { freezeJson } from "../json.ts";
 import { quoteText } from "../names.ts";
 import type {
+  Draft,
   DraftOf,
   Event,
   EventSchema,
@@ -16,8 +18,8 @@ import type {
   StreamFacets,
   StreamKind,
 } from "../stream/index.ts";
-import { applyEvent, event, expiryOf } from "../stream/index.ts";
-import { MERGED } from "./entries.ts";
+import { applyEvent, checkedDraft, event, expiryOf, makeEvent } from "../stream/index.ts";
+import { type Entry, MERGED } from "./entries.ts";
 import { type EventData, eventSchemas, type GoalEventType } from "./event-schemas.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
@@ -49,6 +51,33 @@ export const goalKind: StreamKind<GoalState, GoalEvents> = {
   encode: encodeGoal,
   facets: goalFacets,
 };
+
+/** Entries whose event fits its schema. They are frozen, so that this stays true. */
+const checked = new WeakSet<Entry>();
+
+/**
+ * Whether the event of an entry fits its schema. A positive answer is remembered for `mergedDraft`, because
+ * checking costs as much as all other parts of a merge.
+ */
+export function checkEntry(entry: Entry): boolean {
+  const { schema } = goalEvents[entry.type as GoalEventType];
+  if (!schema.safeParse({ ...entry.data, uid: entry.uid }).success) return false;
+  checked.add(freezeJson(entry));
+  return true;
+}
+
+/**
+ * A `goal.merged` event. Checked entries are neither copied nor checked again. Nor is the delta:
+ * `foldEntries` has found that its state is plain JSON.
+ */
+export function mergedDraft(data: EventData<typeof MERGED>): Draft {
+  const { entries, delta, ...rest } = data;
+  if (!entries.every((entry) => checked.has(entry))) return { type: MERGED, data };
+  const { schema } = goalEvents[MERGED];
+  const empty = { ...rest, entries: [], delta: { maps: {}, values: {} } };
+  const { data: plain } = makeEvent(goalKind, { type: MERGED, data: empty }, 0);
+  return checkedDraft(MERGED, freezeJson({ ...(plain as typeof data), entries, delta }), schema);
+}
 
 export type GoalStatus = "active" | "blocked" | "done";
 

@@ -6,6 +6,7 @@ export {
   EntryReader,
   EventIds,
   entryText,
+  entryTextAndUid,
   entryUid,
   formatId,
   MERGED,
@@ -16,9 +17,16 @@ export {
   SIGNED,
   tick,
 } from "./entries.ts";
-export { bySchema, entrySchema, eventSchemas } from "./event-schemas.ts";
+export { bySchema, eventSchemas, isEntry } from "./event-schemas.ts";
 export { checkpointOf, goalFold } from "./goal-fold.ts";
-export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
+export {
+  checkEntry,
+  type GoalDraft,
+  type GoalStatus,
+  goalKind,
+  goalStatus,
+  mergedDraft,
+} from "./goal-kind.ts";
 export type { GoalCheckpoint, GoalState } from "./goal-state.ts";
 export {
   assumptionOf,
