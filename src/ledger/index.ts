@@ -4,7 +4,7 @@ export { attemptsOf, mustNotBeCancelled, storeResult } from "./context.ts";
 export { commitFailure, type FailureMarks } from "./failure-marks.ts";
 export { VendorKeys } from "./keys.ts";
 export { type BlockedCall, type CallsOutcome, type Finishing, type FirstWave, Ledger } from "./ledger.ts";
-export { KeptOutcomes } from "./recording.ts";
+export { type Closing, KeptOutcomes } from "./recording.ts";
 export {
   type ChildSession,
   checkToolName,

@@ -163,19 +163,22 @@ export class Ledger {
 
   /**
    * Runs one call without a message. True if it was issued here, not by another handle meanwhile.
-   * With `keeps` its result becomes durable in the owner's next commit.
+   * With `keeps` its result becomes durable in the owner's next commit. `closing` joins its outcome's commit.
    */
-  async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">, keeps = false): Promise<boolean> {
+  async runDirect(
+    block: Pick<ToolCallBlock, "id" | "name" | "args">,
+    keeps = false,
+    closing: Closing = (state) => this.perCall?.(state) ?? NONE,
+  ): Promise<boolean> {
     const { context, kept } = this;
     let isIssued = false;
     let isUnstarted = false;
-    const closing: Closing = (state) => this.perCall?.(state) ?? NONE;
     if (!context.own.state.calls.has(block.id) && !context.drain.aborted) {
       const prepared = await prepareCall(context, block, null);
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
       let elsewhere: SettledElsewhere = "retry";
       for (let tries = 0; elsewhere === "retry" && tries < 2; tries++) {
-        const { claimed, started } = await this.issueDirect(wave, refused);
+        const { claimed, started } = await this.issueDirect(wave, refused, closing);
         elsewhere = claimed ? await settleElsewhere(context, claimed.call, claimed.by, closing) : "settled";
         isIssued ||= started.length > 0;
         for (const ready of started) {
@@ -194,20 +197,23 @@ export class Ledger {
   private async issueDirect(
     wave: readonly ReadyCall[],
     refused: readonly RefusedCall[],
+    closing: Closing,
   ): Promise<WaveResult> {
     const { context, kept } = this;
-    if (kept.size === 0) return issueWave(context, wave, refused, () => NONE);
+    const closingWave = (state: SessionState, settled: ReadonlySet<string>): readonly Draft[] =>
+      [...settled].flatMap((callId) => closing(state, callId));
+    if (kept.size === 0) return issueWave(context, wave, refused, closingWave);
     const leading: Leading = (state, head) => kept.drafts(state, head, wave[0]?.key.key ?? null);
     const lead = { leading, appended: () => kept.noteDurable(), hasKept: true };
     let issued: WaveResult;
     try {
-      issued = await issueWave(context, wave, refused, () => NONE, lead);
+      issued = await issueWave(context, wave, refused, closingWave, lead);
     } catch (error) {
       // The next owner needs the kept answers, and this program may end with the error.
       if (isHoldfastError(error, "LEASE_LOST")) await kept.flush();
       throw error;
     }
-    return issued.outdated ? issueWave(context, wave, refused, () => NONE) : issued;
+    return issued.outdated ? issueWave(context, wave, refused, closingWave) : issued;
   }
 
   private async runWave(

@@ -1,4 +1,4 @@
-import { checkTools, readResult, type Tool, validate, withTimeout } from "../ledger/index.ts";
+import { type Closing, checkTools, readResult, type Tool, validate, withTimeout } from "../ledger/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
@@ -51,9 +51,11 @@ export type DirectOutcome<Result> = { readonly callId: string } & (
   | { readonly status: "waiting"; readonly why: string }
 );
 
+/** `closing`: events that become durable together with the outcome, such as the results of a message. */
 export async function runDirectCall<Result>(
   session: SessionCore,
   direct: DirectCall<Result>,
+  closing?: Closing,
 ): Promise<DirectOutcome<Result>> {
   checkTools([direct.tool]);
   checkOption("session.call: settle", direct.settle ?? "now", ["now", "with-next"]);
@@ -73,7 +75,7 @@ export async function runDirectCall<Result>(
   const options = direct.signal ? { signal: direct.signal } : {};
   const issued = await session
     .ledger([direct.tool], options)
-    .runDirect({ id, name, args }, direct.settle === "with-next");
+    .runDirect({ id, name, args }, direct.settle === "with-next", closing);
   session.noteSettled();
   const kept = session.kept.find(id);
   if (kept) {

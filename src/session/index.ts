@@ -2,7 +2,7 @@ export { reactivate } from "../model/session/index.ts";
 export { escalateToPerson, undecidedCalls } from "./abandoned.ts";
 export { type AgentToolResult, type AgentToolSpec, agentTool } from "./agent-tool.ts";
 export { mustCountLimits } from "./budget.ts";
-export type { DirectCall, DirectOutcome } from "./direct-call.ts";
+export { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 export { drivenBy, drivenByMetadata, parentWithOpenCall } from "./driven-by.ts";
 export { followLiveAnswer, type LiveAnswer, LiveAnswerKeeper } from "./live-answer.ts";
 export { type MessageInput, readMessage, withUniqueCallIds } from "./messages.ts";

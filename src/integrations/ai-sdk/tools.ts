@@ -164,6 +164,15 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
   // A call with an outcome needs no approval any more. One without still does: it may never have started.
   const hasOutcome = known !== undefined && !isOpen(known.status);
   const isNeeded = !hasOutcome && (await context.approvals.isNeeded(tool, input, options));
+  const render = async (value: Json): Promise<RenderedResult | null> => {
+    // After an error the transcript gets the result as it is: the effect is on record, so the tool has not
+    // failed. The SDK calls `toModelOutput` again in a moment, and ends the run with its error.
+    const output = await modelOutput(tool, { ...options, input, output: value }, context).catch(() => null);
+    if (!output) return null;
+    const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
+    const { content, isError, meta } = await resultBlock(part, artifacts);
+    return { content, ...(isError && { isError }), ...(meta && { meta }) };
+  };
   return turns.call({
     tool: ledgerTool({
       name: run.name,
@@ -181,16 +190,7 @@ async function recordedCall(run: ToolRun, args: Json, context: DurableContext): 
     signal: options.abortSignal,
     needsApproval: isNeeded,
     whileWaiting,
-    render: async (value) => {
-      if (!tool.toModelOutput) return null;
-      // After an error the transcript gets the result as it is: the effect is on record, so the tool has not
-      // failed. The SDK calls `toModelOutput` again in a moment, and ends the run with its error.
-      const output = await modelOutput(tool, { ...options, input, output: value }, context).catch(() => null);
-      if (!output) return null;
-      const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
-      const { content, isError, meta } = await resultBlock(part, artifacts);
-      return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies RenderedResult;
-    },
+    ...(tool.toModelOutput && { render }),
   });
 }
 

@@ -89,7 +89,7 @@ export interface Effects {
   call<Args, Result>(
     tool: ToolSpec<Args, Result>,
     args: NoInfer<Args>,
-    options?: { id?: string },
+    options?: { id?: string; settle?: Settle },
   ): Promise<Jsonify<Result>>;
   /**
    * Runs a function in the same way. Its result comes back as JSON: a later run gets the recorded one.
@@ -102,6 +102,12 @@ export interface Effects {
   ): Promise<Jsonify<Result>>;
 }
 
+/**
+ * The moment at which the outcome of an effect becomes durable. `"now"` (default): at once. `"with-next"`:
+ * with the next intent, and at the latest before the node's result is returned.
+ */
+type Settle = "now" | "with-next";
+
 /** Options of `effects.effect`: how an interrupted effect is settled, and what identifies it. */
 export interface EffectOptions<Result>
   extends Omit<Partial<ToolSpec<Json, Result>>, "name" | "description" | "input" | "execute" | "dedupe"> {
@@ -109,6 +115,8 @@ export interface EffectOptions<Result>
   readonly id?: string;
   /** For people, for `verify`, and to tell two effects of one name apart. Default: the tool's arguments. */
   readonly args?: Json;
+  /** `"with-next"` saves a commit per effect; a crash before the next one leaves it interrupted. */
+  readonly settle?: Settle;
   /** `read` runs again freely, `write` sets a state, `mutate` counts each time. Default: `mutate`. */
   readonly effect?: ToolSpec<Json, Result>["effect"];
 }
@@ -139,6 +147,7 @@ export async function withEffects<Result>(
   const { attempt } = calls.run;
   try {
     const result = await body(calls.effects);
+    await calls.record();
     if (!attempt.stopped) return result;
   } catch (error) {
     // The caller of a tool may still handle the failure; a node that ends with it has not.
@@ -146,7 +155,7 @@ export async function withEffects<Result>(
       await noteFailure(saver, { ...calls.run, callId: error.callId }, "ended");
     if (!attempt.stopped) throw error;
   } finally {
-    await calls.lease.release();
+    await calls.record().finally(() => calls.lease.release());
   }
   // Also if the body caught the error: its result may rest on an unknown outcome.
   throw caller.toThrown(attempt.stopped);
@@ -198,13 +207,18 @@ class EffectCalls {
   }
 
   readonly effects: Effects = {
-    call: (tool, args, options) => this.call(tool, args, options?.id, true),
-    effect: (name, execute, { id, args, ...options } = {}) => {
+    call: (tool, args, options) => this.call(tool, args, options?.id, true, options?.settle),
+    effect: (name, execute, { id, args, settle, ...options } = {}) => {
       // Any call of any tool may ask for an effect with an id, so the tool's arguments do not belong to it.
       const recorded = args ?? (args === undefined && id === undefined ? this.caller.args : null);
-      return this.call(inlineTool(name, execute, options), recorded, id, args !== undefined);
+      return this.call(inlineTool(name, execute, options), recorded, id, args !== undefined, settle);
     },
   };
+
+  /** Makes the outcomes durable that wait for a next effect: what follows the node rests on them. */
+  async record(): Promise<void> {
+    if (this.session) await sessionCore(await this.session).kept.flush();
+  }
 
   /** `hasOwnArgs`: the arguments tell this effect from another one of its name. */
   private async call<Result>(
@@ -212,6 +226,7 @@ class EffectCalls {
     args: unknown,
     id: string | undefined,
     hasOwnArgs: boolean,
+    settle: Settle = "now",
   ): Promise<Jsonify<Result>> {
     // Count before the first `await`: parallel calls keep the order in which the node made them.
     const index = id === undefined ? this.nextIndex(tool.name) : 1;
@@ -232,7 +247,7 @@ class EffectCalls {
         await this.checkMayStart(session, callId);
       }
       isReading = isRead;
-      return await this.settle(session, withKey(tool, firstId), args, callId);
+      return await this.settle(session, withKey(tool, firstId), args, { callId, settle });
     } catch (error) {
       // The body handles recorded failures and errors of reads. Everything else stops the attempt.
       if (error instanceof EffectFailed || isReading) throw error;
@@ -300,10 +315,11 @@ class EffectCalls {
     session: Session,
     tool: Tool<Result>,
     args: unknown,
-    id: string,
+    how: { readonly callId: string; readonly settle: Settle },
   ): Promise<Jsonify<Result>> {
     const { signal } = this.config;
-    const outcome = await session.call({ tool, args, callId: id, ...(signal && { signal }) });
+    const id = how.callId;
+    const outcome = await session.call({ tool, args, ...how, ...(signal && { signal }) });
     if (outcome.status === "completed") return outcome.value;
     if (outcome.status !== "failed") throw interruptForCall(id, tool.name, outcome.why);
     // Durable before the body gets the failure: what the body does next depends on it.

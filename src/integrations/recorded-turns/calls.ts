@@ -2,7 +2,8 @@
  * Tool calls of a framework's loop, each through the ledger. The framework runs the calls of an answer one by
  * one or in parallel, whenever it likes; this module makes them one turn again.
  *
- *     the answer is durable ──▶ each call: intent ──▶ effect ──▶ outcome ──▶ results message, checkpoint
+ *     the answer is durable ──▶ each call: intent ──▶ effect ──▶ outcome
+ *       the last outcome's commit has the results and a checkpoint, unless a result has to be rendered
  *
  * | crash                                      | on resume                                                 |
  * |--------------------------------------------|-----------------------------------------------------------|
@@ -51,7 +52,7 @@ import {
 } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
-import { type Session, sessionCore } from "../../session/index.ts";
+import { runDirectCall, type Session, sessionCore } from "../../session/index.ts";
 import type { Artifacts } from "../artifacts.ts";
 import { refusal } from "../refusal.ts";
 
@@ -92,6 +93,10 @@ export class RecordedCalls {
   private readonly results = new Map<string, ToolResultBlock>();
   private readonly executing = new Set<Promise<unknown>>();
   private readonly started = new Set<string>();
+  /** Calls whose result is not rendered yet: the results of their message wait for it. */
+  private readonly rendering = new Set<string>();
+  /** The call whose commit has the results of a message, by message id. */
+  private readonly closers = new Map<string, string>();
   /** Calls of tools that run other tools, while they run. */
   private readonly callers = new Set<string>();
 
@@ -115,7 +120,9 @@ export class RecordedCalls {
     if (written) return written;
     this.started.add(call.callId);
     this.results.delete(call.callId);
-    const outcome = call.tool.effect === "read" ? await this.runRead(call) : await this.runEffect(call);
+    if (call.render) this.rendering.add(call.callId);
+    const running = call.tool.effect === "read" ? this.runRead(call) : this.runEffect(call);
+    const outcome = await running.finally(() => this.rendering.delete(call.callId));
     if (outcome.status === "waiting") await this.setAside(call);
     else await this.finish(call.callId);
     return outcome;
@@ -192,7 +199,10 @@ export class RecordedCalls {
     const { args, callId, signal, needsApproval = false } = call;
     const isReason = typeof needsApproval === "string";
     const tool = { ...call.tool, needsApproval: isReason ? () => needsApproval : needsApproval };
-    const outcome = await this.session.call({ tool, args, callId, ...(signal && { signal }) });
+    const core = sessionCore(this.session);
+    const direct = { tool, args, callId, ...(signal && { signal }) };
+    const closing = (state: SessionState): readonly Draft[] => this.closingResults(state, callId);
+    const outcome = await core.duringCommit(() => runDirectCall(core, direct, closing));
     if (outcome.status !== "completed") return outcome;
     return { status: "completed", value: outcome.value as Json, replayed: outcome.replayed };
   }
@@ -238,24 +248,38 @@ export class RecordedCalls {
     return { kind: "tool_result", callId, content: JSON.stringify(value), meta: { result: "json" } };
   }
 
-  private async finish(callId: string): Promise<void> {
-    const message = unfinishedMessage(this.state, callId);
-    if (!message) return;
+  /** The results of the message, and a checkpoint, if this call's outcome is the last that they need. */
+  private closingResults(state: SessionState, settledNow: string): readonly Draft[] {
+    const message = unfinishedMessage(state, settledNow);
+    if (!message) return [];
     const calls = toolCalls(message);
-    if (!calls.every(({ id }) => this.resultFor(this.state, id))) return;
-    const { journal } = sessionCore(this.session);
-    const createdAt = isoTime(journal.now());
-    await sessionCore(this.session).write((state) => {
-      const events: Draft[] = [];
-      if (state.unfinished.has(message.id)) {
-        const blocks = calls.map(({ id }) => this.resultFor(state, id) ?? { callId: id });
-        events.push(draftResults(`${message.id}.results`, createdAt, blocks));
-        events.push(draftCheckpoint(state.version + 1, null));
-      }
-      return { events, result: undefined };
-    });
-    failpoint("results.appended");
-    for (const { id } of calls) this.results.delete(id);
+    const isReady = ({ id }: { readonly id: string }): boolean =>
+      !this.rendering.has(id) && (id === settledNow || this.resultFor(state, id) !== null);
+    if (!calls.every(isReady)) return [];
+    this.closers.set(message.id, settledNow);
+    const createdAt = isoTime(sessionCore(this.session).journal.now());
+    const blocks = calls.map(({ id }) => this.resultFor(state, id) ?? { callId: id });
+    return [
+      draftResults(`${message.id}.results`, createdAt, blocks),
+      draftCheckpoint(state.version + 1, null),
+    ];
+  }
+
+  /** Appends the results, unless the outcome's commit has done so. */
+  private async finish(callId: string): Promise<void> {
+    const unfinished = unfinishedMessage(this.state, callId);
+    if (unfinished) {
+      await sessionCore(this.session).writeEvents((state) =>
+        this.resultFor(state, callId) ? this.closingResults(state, callId) : [],
+      );
+    }
+    for (const [messageId, closer] of this.closers) {
+      if (closer !== callId || this.state.unfinished.has(messageId)) continue;
+      this.closers.delete(messageId);
+      failpoint("results.appended");
+      const message = this.state.messages.findLast(({ id }) => id === messageId);
+      for (const { id } of message ? toolCalls(message) : []) this.results.delete(id);
+    }
   }
 }
 

@@ -60,14 +60,16 @@ test.each(["charge", "find"] as const)(
     await program(holdfast, async (d, session) => {
       const made = d.tools(tools, READS);
       const request = { model: d.model(model), tools: made, prompt: "Pay", stopWhen: many };
-      const core = sessionCore(session);
-      const write = core.write.bind(core);
-      let writes = 0;
-      const busy = new HoldfastError("STORE_BUSY", "the database did not answer", { hint: "Try again." });
-      // The first write is the answer, the second the results.
-      core.write = ((...given: Parameters<typeof write>) =>
-        ++writes === 2 ? Promise.reject(busy) : write(...given)) as typeof write;
-      await expect(generateText(request)).rejects.toBe(busy);
+      const { own } = sessionCore(session);
+      const commit = own.commit.bind(own);
+      let commits = 0;
+      const readOnly = new HoldfastError("STORE_READONLY", "the disk went away", { hint: "Mount it." });
+      // The answer, the intent of a charge, and then the results. Those of a charge share its outcome's commit.
+      const failing = name === "charge" ? 3 : 2;
+      own.commit = ((...given: Parameters<typeof commit>) =>
+        ++commits === failing ? Promise.reject(readOnly) : commit(...given)) as typeof commit;
+      const code = name === "charge" ? "SESSION_HAS_OPEN_CALLS" : "STORE_READONLY";
+      await expect(generateText(request)).rejects.toMatchObject({ code });
       expect(model.doGenerateCalls).toHaveLength(1);
       // The same program retries with the same handle.
       expect((await generateText(request)).text).toBe("paid");
