@@ -1,13 +1,10 @@
 /** Operations over the whole store: everything undecided, the ledger of all sessions, the fleet. */
 
-import { statSync } from "node:fs";
 import * as z from "zod";
-import { isProvablyDead } from "../journal/index.ts";
 import { shellWord, streamId, streamName } from "../model/names.ts";
 import {
   type Call,
   exceededLimit,
-  isNotStarted,
   type SessionState,
   sessionKind,
   spentAndReserved,
@@ -17,7 +14,7 @@ import type { Holdfast } from "../open.ts";
 import type { ItemRow, LeaseRow, StreamRow } from "../store.ts";
 import { openCallViews } from "./call-operations.ts";
 import type { Context } from "./context.ts";
-import { goalRows } from "./current-goal.ts";
+import { fleet, readFleet } from "./fleet.ts";
 import { definedFields, query } from "./operation.ts";
 import { iso, isoOrNull, pickFields, time } from "./record-views.ts";
 import { heldBy } from "./session-operations.ts";
@@ -362,170 +359,6 @@ async function searchLedger({ journal }: Holdfast, filter: LedgerFilter, limit: 
   }
 }
 
-// ---- The fleet
-
-const amounts = z.strictObject({ usd: z.number(), tokens: z.number() });
-const spending = z.strictObject({
-  hour: time,
-  ...amounts.shape,
-  by: z.strictObject({
-    goal: z.record(text, z.number()),
-    tool: z.record(text, z.number()),
-    model: z.record(text, z.number()),
-  }),
-});
-const latency = z.strictObject({
-  tool: text,
-  calls: z.int(),
-  p50Ms: z.number().nullable(),
-  p99Ms: z.number().nullable(),
-  unknown: z.int(),
-  failed: z.int(),
-});
-const running = view.holder.extend({
-  name: text,
-  kind: z.enum(["session", "task", "worker", "other"]),
-  token: z.int(),
-  remainingMs: z.number(),
-  dead: z.boolean(),
-});
-
-const HOUR_MS = 3_600_000;
-const SESSIONS_READ = 100;
-const EVENTS_READ = 2_000;
-const LEASES_READ = 1_000;
-
-function percentile(sorted: readonly number[], share: number): number | null {
-  return sorted.length === 0
-    ? null
-    : (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null);
-}
-
-async function leaseRows({ journal }: Holdfast): Promise<z.input<typeof running>[]> {
-  const { rows } = await journal.list<"leases">({ of: "leases", limit: LEASES_READ });
-  return rows.flatMap(({ name, token, holder, remainingMs }) => {
-    if (!holder || (remainingMs <= 0 && !name.startsWith("session/"))) return [];
-    const dead = isProvablyDead(holder);
-    if (remainingMs <= 0 && !dead) return [];
-    const kind = name.startsWith("session/") ? "session" : name.startsWith("goal/") ? "task" : "other";
-    const worker = name.startsWith("worker/") ? ("worker" as const) : (kind as "session" | "task" | "other");
-    return [{ ...pickFields(view.holder, holder), name, kind: worker, token, remainingMs, dead }];
-  });
-}
-
-type Spending = z.input<typeof spending>;
-
-/** Adds what the events of one session spent to the hours in which they did. */
-async function addSpending(
-  hours: Map<number, Spending>,
-  { journal }: Holdfast,
-  row: StreamRow,
-  since: number,
-) {
-  let turn: { usd: number; at: number } | null = null;
-  const after = Math.max(0, row.head.seq - EVENTS_READ);
-  for await (const [, { at, type, data }] of journal.events(row.stream, after)) {
-    if (at < since) continue;
-    const hour = hours.get(Math.floor(at / HOUR_MS) * HOUR_MS) ?? newHour(at);
-    hours.set(Math.floor(at / HOUR_MS) * HOUR_MS, hour);
-    const add = (to: Record<string, number>, name: string, usd: number): void => {
-      to[name] = (Object.hasOwn(to, name) ? (to[name] ?? 0) : 0) + usd;
-    };
-    if (type === "budget.settled" || type === "budget.spent") {
-      const found = data as {
-        spent?: { usd?: number; tokens?: number };
-        amounts?: { usd?: number; tokens?: number };
-      };
-      const { usd = 0, tokens = 0 } = found.spent ?? found.amounts ?? {};
-      hour.usd += usd;
-      hour.tokens += tokens;
-      add(hour.by.goal, row.facets.goal ?? "no goal", usd);
-      turn = { usd, at };
-    }
-    if (type !== "message" || turn === null) continue;
-    const { message } = data as {
-      message: { role: string; meta?: { model?: unknown }; blocks: { kind: string; name?: string }[] };
-    };
-    if (message.role !== "assistant") continue;
-    const model = typeof message.meta?.model === "string" ? message.meta.model : "not recorded";
-    add(hour.by.model, model, turn.usd);
-    const tools = message.blocks.flatMap(({ kind, name }) => (kind === "tool_call" && name ? [name] : []));
-    for (const tool of tools.length === 0 ? ["no tool"] : tools)
-      add(hour.by.tool, tool, turn.usd / (tools.length || 1));
-    turn = null;
-  }
-}
-
-function newHour(at: number): Spending {
-  const by = { goal: {}, tool: {}, model: {} };
-  return { hour: iso(Math.floor(at / HOUR_MS) * HOUR_MS), usd: 0, tokens: 0, by };
-}
-
-interface Timing {
-  readonly times: number[];
-  calls: number;
-  unknown: number;
-  failed: number;
-}
-
-function addTimings(tools: Map<string, Timing>, waits: number[], state: SessionState): void {
-  for (const call of state.calls.values()) {
-    if (call.status === "repeated") continue;
-    const timing = tools.get(call.tool) ?? { times: [], calls: 0, unknown: 0, failed: 0 };
-    tools.set(call.tool, timing);
-    timing.calls += 1;
-    if ((call.lostAt !== null || call.status === "unknown") && !isNotStarted(call)) timing.unknown += 1;
-    if (call.status === "failed") timing.failed += 1;
-    if (call.settledBy === "execute" && call.settledAt !== null)
-      timing.times.push(call.settledAt - call.issuedAt);
-    if (call.settledBy === "person" && call.settledAt !== null) waits.push(call.settledAt - call.issuedAt);
-  }
-}
-
-function storeBytes({ place }: Context): number | null {
-  const { address, label } = place;
-  if (address?.includes("://")) return null;
-  try {
-    const stats = statSync(label);
-    return stats.isFile() ? stats.size : null;
-  } catch {
-    // A store in memory, or a folder that is not there: its size is not known.
-    return null;
-  }
-}
-
-async function readFleet(context: Context, hours: number) {
-  const holdfast = await context.holdfast();
-  const { journal } = holdfast;
-  const since = context.now() - hours * HOUR_MS;
-  const asked = { of: "streams", kind: "session", limit: SESSIONS_READ } as const;
-  const { rows, cursor } = await journal.list<"streams">(asked);
-  const [spent, tools, waits] = [new Map<number, Spending>(), new Map<string, Timing>(), [] as number[]];
-  for (const row of rows) {
-    addTimings(tools, waits, (await journal.load(sessionKind, streamId(row.stream))).state);
-    if (row.updatedAt >= since) await addSpending(spent, holdfast, row, since);
-  }
-  const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b) => a - b);
-  return {
-    address: journal.store.address,
-    bytes: storeBytes(context),
-    sampled: rows.length,
-    isSample: cursor !== null,
-    running: await leaseRows(holdfast),
-    spending: [...spent.entries()].sort(([a], [b]) => a - b).map(([, each]) => each),
-    tools: [...tools].map(([tool, { times, ...counts }]) => {
-      const all = sorted(times);
-      return { tool, ...counts, p50Ms: percentile(all, 0.5), p99Ms: percentile(all, 0.99) };
-    }),
-    humanWait: {
-      answers: waits.length,
-      p50Ms: percentile(sorted(waits), 0.5),
-      p99Ms: percentile(sorted(waits), 0.99),
-    },
-    goals: (await goalRows(journal)).length,
-  };
-}
-
 export const inboxOperations = [
   query(
     "inbox",
@@ -574,22 +407,7 @@ export const inboxOperations = [
   }),
   query("fleet", "Show who runs where, spending per hour, latencies, the share of unknown outcomes", {
     input: z.strictObject({ hours: z.int().positive().max(720).optional() }),
-    result: z.strictObject({
-      address: text,
-      bytes: z.int().nullable(),
-      /** The numbers below are of this many of the latest sessions. */
-      sampled: z.int(),
-      isSample: z.boolean(),
-      running: z.array(running),
-      spending: z.array(spending),
-      tools: z.array(latency),
-      humanWait: z.strictObject({
-        answers: z.int(),
-        p50Ms: z.number().nullable(),
-        p99Ms: z.number().nullable(),
-      }),
-      goals: z.int(),
-    }),
+    result: fleet,
     run: (context, { hours = 24 }) => readFleet(context, hours),
   }),
 ];

@@ -5,7 +5,8 @@
  *     bar    a model call, an attempt of a tool, a look by `verify`, a wait for a person, a repeat
  *     gap    from the last sign of life of a lost process to the next one
  *
- * A repeat is never drawn as an attempt: nothing ran. An attempt that a crash cut off ends with its lane.
+ * A repeat is never drawn as an attempt, nor is a call that waits for an approval: nothing ran. An attempt
+ * that a crash cut off ends with its lane.
  */
 
 import * as z from "zod";
@@ -42,6 +43,8 @@ const bar = z.strictObject({
   effect: text.nullable(),
   status: text,
   attempt: z.int().nullable(),
+  /** The person whose answer ended a wait. */
+  answeredBy: text.nullable(),
 });
 
 /** The cost of one turn. */
@@ -87,12 +90,16 @@ interface Bar {
   effect: string | null;
   status: string;
   attempt: number | null;
+  answeredBy: string | null;
 }
 
 type Data = Readonly<Record<string, unknown>>;
 
 /** Events that people or other processes write, so they prove nothing about the holder of the session. */
 const FROM_OUTSIDE = ["prompt.queued", "call.granted", "session.effects", "session.forked"];
+
+/** The ends of a wait for a person; all but the last two also end an attempt. */
+const SETTLING = ["call.completed", "call.failed", "call.lost", "call.granted", "call.approved"];
 
 function isFromOutside({ type, data }: Event): boolean {
   const { person, by } = data as Data;
@@ -233,19 +240,25 @@ class Builder {
       this.waits.set(id, wait);
       this.bars.push(wait);
     }
-    if (["call.completed", "call.failed", "call.lost", "call.granted"].includes(type))
-      this.settle(id, at, type, data);
+    if (SETTLING.includes(type)) this.settle(id, at, type, data);
   }
 
   private settle(id: string, at: number, type: string, data: Data): void {
     const wait = this.waits.get(id);
     if (wait) {
       wait.until = at;
-      wait.status = type === "call.granted" ? "granted" : type.slice("call.".length);
+      wait.status = type.slice("call.".length);
+      wait.answeredBy = typeof data["person"] === "string" ? data["person"] : null;
       this.waits.delete(id);
     }
     const attempt = this.attempts.get(id);
-    if (!attempt || type === "call.granted") return;
+    if (!attempt || type === "call.granted" || type === "call.approved") return;
+    if (data["started"] === false) {
+      // It waits for an approval, or its tool is missing: nothing ran.
+      this.bars.splice(this.bars.indexOf(attempt), 1);
+      this.attempts.delete(id);
+      return;
+    }
     const of = this.lanes.find(({ token }) => token === attempt.token);
     if (of && data["gone"] === true)
       this.crash(of, attempt.seq, null, `${of.owner ?? "its process"} was lost`);
@@ -272,6 +285,7 @@ function blank(kind: Bar["kind"], token: number, seq: number, from: number): Bar
     effect: null,
     status: "",
     attempt: null,
+    answeredBy: null,
   };
 }
 
