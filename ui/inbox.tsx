@@ -1,17 +1,18 @@
 /** The start page: everything undecided, and the answers for it. */
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { AnswerDialog, type Asked, choicesFor, Facts, isOneKind, type Undecided } from "./answer.tsx";
 import { canAct, me, useAnswer } from "./api.ts";
 import { BudgetDialog, CONFIRM, type Decision, RAISE, REJECT, ReviewDialog } from "./decide.tsx";
 import { Age, Command, Empty, Mark, Pill, Problem, useKeys } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
+import { Rows } from "./rows.tsx";
 import { json, plural } from "./text.ts";
 
 const LABELS: Readonly<Record<Undecided["kind"], readonly [label: string, tone: string]>> = {
   approval: ["approval", "warn"],
-  call: ["outcome", "bad"],
+  call: ["unknown", "bad"],
   crash: ["crash", "bad"],
   budget: ["budget", "warn"],
   session: ["session", "warn"],
@@ -19,7 +20,7 @@ const LABELS: Readonly<Record<Undecided["kind"], readonly [label: string, tone: 
   claim: ["claim", "warn"],
   task: ["task", ""],
   edit: ["edit", "warn"],
-  review: ["from a pull", "warn"],
+  review: ["pulled", "warn"],
 };
 
 /** The decisions about a thing that is no call. */
@@ -75,9 +76,6 @@ export function Inbox(): JSX.Element {
     Enter: () => (current && !isAsked(current) ? decide(decisionsFor(current)[0]) : answer(null)),
     ...Object.fromEntries(["l", "r", "f", "a", "d", "c", "b"].map((key) => [key, byKey(key)])),
   });
-  useEffect(() => {
-    document.querySelector(".inbox .current")?.scrollIntoView({ block: "nearest" });
-  }, [at]);
   const counts = new Map<string, number>();
   for (const item of all) counts.set(item.kind, (counts.get(item.kind) ?? 0) + 1);
   return (
@@ -112,26 +110,33 @@ export function Inbox(): JSX.Element {
         </Empty>
       ) : (
         <div class="split">
-          <ul class="rows" aria-label="Undecided">
-            {items.map((item, index) => (
-              <Row
-                key={item.id}
-                item={item}
-                isCurrent={item === current}
-                isChosen={chosen.has(item.id)}
-                onPick={() => {
-                  setAt(index);
-                  // On a narrow screen the details are below the list.
-                  if (innerWidth <= 860)
-                    document.querySelector(".detail")?.scrollIntoView({ block: "start" });
-                }}
-                onMark={() => mark(item)}
-              />
-            ))}
-            {data !== null && data.leftOut > 0 ? (
-              <li class="sub pad">{plural(data.leftOut, "more open call")}: answer these first</li>
+          <div>
+            <Rows
+              class="table inbox-rows"
+              label="Undecided"
+              items={items}
+              keyOf={({ id }) => id}
+              rowClass={(item) => (item === current ? "row current" : "row")}
+              draw={(item, index) => (
+                <Row
+                  item={item}
+                  isCurrent={item === current}
+                  isChosen={chosen.has(item.id)}
+                  onPick={() => {
+                    setAt(index);
+                    // On a narrow screen the details are below the list.
+                    if (innerWidth <= 860)
+                      document.querySelector(".detail")?.scrollIntoView({ block: "start" });
+                  }}
+                  onMark={() => mark(item)}
+                />
+              )}
+              at={at}
+            />
+            {data.leftOut > 0 ? (
+              <p class="sub pad">{plural(data.leftOut, "more open call")}: answer these first</p>
             ) : null}
-          </ul>
+          </div>
           {current ? <Detail item={current} marked={marked} answer={answer} decide={decide} /> : null}
         </div>
       )}
@@ -181,7 +186,7 @@ interface RowProps {
 function Row({ item, isCurrent, isChosen, onPick, onMark }: RowProps): JSX.Element {
   const [label, tone] = LABELS[item.kind];
   return (
-    <li class={`row ${isCurrent ? "current" : ""}`}>
+    <>
       {isAsked(item) ? (
         <input
           type="checkbox"
@@ -195,15 +200,13 @@ function Row({ item, isCurrent, isChosen, onPick, onMark }: RowProps): JSX.Eleme
       )}
       <button type="button" class="row-main" aria-current={isCurrent} onClick={onPick}>
         <Mark word={label} tone={tone} />
-        <span class="row-top">
-          <strong class="what">{item.call ? item.call.tool : item.what}</strong>
-          <Age at={item.since} />
-        </span>
+        <strong class="what">{item.call ? item.call.tool : item.what}</strong>
+        <Age at={item.since} />
         <span class={item.call ? "row-sub args" : "row-sub"}>
           {item.call ? json(item.call.args) : placeOf(item)}
         </span>
       </button>
-    </li>
+    </>
   );
 }
 

@@ -4,8 +4,9 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { ask, Failure } from "./api.ts";
-import { Age, Command, Empty, Field, Mark, More, Problem, useKeys, Value } from "./parts.tsx";
+import { Age, Command, Dialog, Empty, Field, Mark, More, Problem, useKeys, Value } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
+import { Rows } from "./rows.tsx";
 import { json, moment, plural, shellWord } from "./text.ts";
 
 type Entry = ResultOf<"ledger">["calls"][number];
@@ -19,7 +20,8 @@ export function Ledger(): JSX.Element {
   const [searched, setSearched] = useState(0);
   const [isBusy, setBusy] = useState(true);
   const [error, setError] = useState<Failure | null>(null);
-  const [opened, setOpened] = useState<string | null>(null);
+  const [opened, setOpened] = useState<Entry | null>(null);
+  const [at, setAt] = useState(-1);
   const box = useRef<HTMLInputElement>(null);
   const key = JSON.stringify([text, status, tool]);
   const latest = useRef(key);
@@ -40,7 +42,12 @@ export function Ledger(): JSX.Element {
     }
   };
   useEffect(() => void load(null), [key]);
-  useKeys({ "/": () => box.current?.focus() });
+  useKeys({
+    j: () => setAt(Math.min(entries.length - 1, at + 1)),
+    k: () => setAt(Math.max(0, at - 1)),
+    Enter: () => entries[at] && setOpened(entries[at]),
+    "/": () => box.current?.focus(),
+  });
   const line = [
     "holdfast ledger",
     text && shellWord(text),
@@ -93,29 +100,15 @@ export function Ledger(): JSX.Element {
           A call is recorded before its effect starts, so what is not here was never begun.
         </Empty>
       ) : null}
-      <ul class="table ledger" aria-label="Calls, the oldest first">
-        {entries.map((entry) => {
-          const id = `${entry.session} ${entry.callId}`;
-          return (
-            <li key={id} class="entry">
-              <button
-                type="button"
-                class="line line-button"
-                aria-expanded={opened === id}
-                onClick={() => setOpened(opened === id ? null : id)}
-              >
-                <Mark word={entry.status} />
-                <strong class="name">{entry.tool}</strong>
-                <code class="grow text">{json(entry.args)}</code>
-                {entry.asked > 1 ? <span class="tag">{`asked ${entry.asked} times`}</span> : null}
-                <span class="sub session">{entry.session}</span>
-                <Age at={entry.issuedAt} />
-              </button>
-              {opened === id ? <EntryFacts entry={entry} /> : null}
-            </li>
-          );
-        })}
-      </ul>
+      <Rows
+        class="table ledger"
+        label="Calls, the oldest first"
+        items={entries}
+        keyOf={({ session, callId }) => `${session} ${callId}`}
+        rowClass={(_, index) => (index === at ? "entry current" : "entry")}
+        draw={(entry) => <EntryRow entry={entry} open={setOpened} />}
+        at={at}
+      />
       {cursor === null ? null : (
         <More
           isBusy={isBusy}
@@ -124,13 +117,31 @@ export function Ledger(): JSX.Element {
         />
       )}
       <Command line={line.filter(Boolean).join(" ")} />
+      {opened === null ? null : (
+        <Dialog title={`Call of ${opened.tool}`} onClose={() => setOpened(null)} wide>
+          <EntryFacts entry={opened} />
+        </Dialog>
+      )}
     </section>
+  );
+}
+
+function EntryRow({ entry, open }: { entry: Entry; open: (entry: Entry) => void }): JSX.Element {
+  return (
+    <button type="button" class="line-button" onClick={() => open(entry)}>
+      <Mark word={entry.status} />
+      <strong class="name">{entry.tool}</strong>
+      <code class="grow text">{json(entry.args)}</code>
+      {entry.asked > 1 ? <span class="tag">{`asked ${entry.asked} times`}</span> : null}
+      <span class="sub session">{entry.session}</span>
+      <Age at={entry.issuedAt} />
+    </button>
   );
 }
 
 function EntryFacts({ entry }: { entry: Entry }): JSX.Element {
   return (
-    <dl class="facts inset">
+    <dl class="facts">
       <Field name="arguments">
         <Value value={entry.args} />
       </Field>

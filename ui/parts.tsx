@@ -135,7 +135,7 @@ export function Dialog(props: {
   );
 }
 
-/** Calls `load` when the end of a list comes into view. */
+/** Calls `load` shortly before the end of a list comes into view. */
 export function More({
   isBusy,
   load,
@@ -147,9 +147,12 @@ export function More({
 }): JSX.Element {
   const element = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    const observer = new IntersectionObserver((entries) => {
-      if (entries.some((entry) => entry.isIntersecting) && !isBusy) load();
-    });
+    const observer = new IntersectionObserver(
+      (entries) => {
+        if (entries.some((entry) => entry.isIntersecting) && !isBusy) load();
+      },
+      { root: element.current?.closest("main") ?? null, rootMargin: "800px" },
+    );
     if (element.current) observer.observe(element.current);
     return () => observer.disconnect();
   });

@@ -4,10 +4,10 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { ask, canAct, onChange, useAnswer } from "./api.ts";
-import { memo } from "./memo.ts";
 import { Age, Command, Dialog, Empty, Field, Mark, More, Pill, Problem, Value } from "./parts.tsx";
 import type { Series } from "./plot.ts";
 import { link, route, setQuery } from "./router.ts";
+import { Rows } from "./rows.tsx";
 import { type Act, ActDialog, Acts } from "./session-acts.tsx";
 import { wordFor } from "./sessions.tsx";
 import { clock, moment, plural, shellWord, usd } from "./text.ts";
@@ -197,7 +197,7 @@ type Line = ResultOf<"session log">["lines"][number];
 /** The newest lines first. New ones are put before those that are there; old ones are loaded on demand. */
 function Log({ session }: { session: string }): JSX.Element {
   const { only = "" } = route.value.query;
-  const [pages, setPages] = useState<readonly (readonly Line[])[]>([]);
+  const [lines, setLines] = useState<readonly Line[]>([]);
   const [next, setNext] = useState<number | null>(null);
   const [isBusy, setBusy] = useState(true);
   const [opened, setOpened] = useState<number | null>(null);
@@ -214,7 +214,7 @@ function Log({ session }: { session: string }): JSX.Element {
     setBusy(false);
     if (!found) return;
     setNext(found.next);
-    setPages((known) => (before === undefined ? [found.lines] : [...known, found.lines]));
+    setLines((known) => (before === undefined ? found.lines : [...known, ...found.lines]));
     if (before === undefined) newest.current = found.lines[0]?.seq ?? 0;
   };
   useEffect(() => {
@@ -230,7 +230,7 @@ function Log({ session }: { session: string }): JSX.Element {
       }).catch(() => null);
       if (!found || isOver || found.lines.length === 0) return;
       newest.current = found.lines.at(-1)?.seq ?? newest.current;
-      setPages((known) => [[...found.lines].reverse(), ...known]);
+      setLines((known) => [...[...found.lines].reverse(), ...known]);
     };
     const stop = onChange((streams) => {
       if (streams !== null && !streams.includes(`session/${session}`)) return;
@@ -262,14 +262,17 @@ function Log({ session }: { session: string }): JSX.Element {
           ))}
         </div>
       </header>
-      {pages.every((page) => page.length === 0) && !isBusy ? (
+      {lines.length === 0 && next === null && !isBusy ? (
         <Empty title="No such events">This session has no events of that kind.</Empty>
       ) : null}
-      <ol class="table events" aria-label="Events, the newest first">
-        {pages.map((page) => (
-          <LogPage key={page[0]?.seq ?? 0} page={page} open={setOpened} />
-        ))}
-      </ol>
+      <Rows
+        class="table events"
+        label="Events, the newest first"
+        items={lines}
+        keyOf={({ seq }) => seq}
+        rowClass={() => "line"}
+        draw={(line) => <LogLine line={line} open={setOpened} />}
+      />
       {next === null ? null : <More isBusy={isBusy} load={() => void load(next)} label="older events" />}
       {opened === null ? null : (
         <EventDialog session={session} seq={opened} onClose={() => setOpened(null)} />
@@ -280,26 +283,21 @@ function Log({ session }: { session: string }): JSX.Element {
 
 const BAD_WORDS = ["unknown", "failed", "cancelled"];
 
-const LogPage = memo(({ page, open }: { page: readonly Line[]; open: (seq: number) => void }) => (
-  <>
-    {page.map(({ seq, at, word, text }) => (
-      <li key={seq} class="line">
-        <button type="button" class="line-button" onClick={() => open(seq)}>
-          <span class="seq">{seq}</span>
-          <time dateTime={at} title={moment(at)}>
-            {clock(at)}
-          </time>
-          <span
-            class={`word ${BAD_WORDS.includes(word) || text.includes(" was lost") ? "bad" : word === "waits" ? "warn" : ""}`}
-          >
-            {word}
-          </span>
-          <span class="text">{text}</span>
-        </button>
-      </li>
-    ))}
-  </>
-));
+function LogLine({ line, open }: { line: Line; open: (seq: number) => void }): JSX.Element {
+  const { seq, at, word, text } = line;
+  const tone =
+    BAD_WORDS.includes(word) || text.includes(" was lost") ? "bad" : word === "waits" ? "warn" : "";
+  return (
+    <button type="button" class="line-button" onClick={() => open(seq)}>
+      <span class="seq">{seq}</span>
+      <time dateTime={at} title={moment(at)}>
+        {clock(at)}
+      </time>
+      <span class={`word ${tone}`}>{word}</span>
+      <span class="text">{text}</span>
+    </button>
+  );
+}
 
 /** The hashes of artifacts in the data of an event, wherever they are. */
 function artifactsIn(value: unknown): string[] {

@@ -4,9 +4,9 @@ import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { act, ask, canAct, Failure, onChange } from "./api.ts";
-import { memo } from "./memo.ts";
 import { Age, Command, Dialog, Empty, Mark, More, Pill, Problem, say, useKeys } from "./parts.tsx";
 import { go, link, route, setQuery } from "./router.ts";
+import { Rows } from "./rows.tsx";
 import { plural, shellWord } from "./text.ts";
 
 type Row = ResultOf<"session list">["sessions"][number];
@@ -14,10 +14,10 @@ type Row = ResultOf<"session list">["sessions"][number];
 const PAGE = 100;
 const STATUSES = ["running", "crashed", "idle", "completed", "failed", "cancelled"];
 const TEXT_FILTERS = [
-  ["text", "Find an id, a title or a goal"],
+  ["text", "Id, title or goal"],
   ["goal", "Goal"],
   ["tool", "Tool"],
-  ["metadata", "Metadata: name=value"],
+  ["metadata", "Metadata, as name=value"],
 ] as const;
 
 export function wordFor({ status, running, crashed }: Row): string {
@@ -25,10 +25,17 @@ export function wordFor({ status, running, crashed }: Row): string {
   return running ? "running" : crashed ? "crashed" : "idle";
 }
 
+interface List {
+  readonly rows: readonly Row[];
+  /** Of the page that follows; null at the end. */
+  readonly cursor: string | null;
+}
+
+const NOTHING: List = { rows: [], cursor: null };
+
 /** The list by pages: later pages stay as they are while the first is renewed. */
 function useSessions(filter: Readonly<Record<string, string>>) {
-  const [pages, setPages] = useState<readonly (readonly Row[])[]>([]);
-  const [cursor, setCursor] = useState<string | null>(null);
+  const [list, setList] = useState(NOTHING);
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(true);
   const key = JSON.stringify(filter);
@@ -41,21 +48,7 @@ function useSessions(filter: Readonly<Record<string, string>>) {
         const found = await ask("session list", { ...filter, limit: PAGE, cursor: from ?? undefined });
         if (latest.current !== key) return;
         setError(null);
-        if (from !== null) {
-          setPages((before) => [...before, found.sessions]);
-          setCursor(found.cursor);
-          return;
-        }
-        const ids = new Set(found.sessions.map(({ session }) => session));
-        setPages((before) => {
-          const rest = before
-            .slice(1)
-            .map((page) =>
-              page.some((row) => ids.has(row.session)) ? page.filter((row) => !ids.has(row.session)) : page,
-            );
-          return [found.sessions, ...rest];
-        });
-        setCursor((before) => (before === null ? found.cursor : before));
+        setList((before) => (from === null ? renewed(before, found) : continued(before, found)));
       } catch (problem) {
         if (problem instanceof Failure) setError(problem);
       } finally {
@@ -65,8 +58,7 @@ function useSessions(filter: Readonly<Record<string, string>>) {
     [key],
   );
   useEffect(() => {
-    setPages([]);
-    setCursor(null);
+    setList(NOTHING);
     void load(null);
     let timer: ReturnType<typeof setTimeout> | undefined;
     const stop = onChange((streams) => {
@@ -81,7 +73,25 @@ function useSessions(filter: Readonly<Record<string, string>>) {
       stop();
     };
   }, [load]);
-  return { pages, cursor, error, isBusy, more: () => (cursor === null ? undefined : void load(cursor)) };
+  const { rows, cursor } = list;
+  return { key, rows, cursor, error, isBusy, more: () => void (cursor !== null && load(cursor)) };
+}
+
+type Found = ResultOf<"session list">;
+
+function continued({ rows }: List, { sessions, cursor }: Found): List {
+  const known = new Set(rows.map(({ session }) => session));
+  return { rows: [...rows, ...sessions.filter(({ session }) => !known.has(session))], cursor };
+}
+
+/** The list with its first page as it is now. The last changed session comes first. */
+function renewed({ rows, cursor: next }: List, { sessions, cursor }: Found): List {
+  const last = sessions.at(-1);
+  if (cursor === null || last === undefined) return { rows: sessions, cursor };
+  const known = new Set(sessions.map(({ session }) => session));
+  // A row as new as those of the page would be among them, if it still fitted the filter.
+  const older = rows.filter((row) => !known.has(row.session) && row.updatedAt <= last.updatedAt);
+  return { rows: [...sessions, ...older], cursor: older.length === 0 ? cursor : next };
 }
 
 export function Sessions(): JSX.Element {
@@ -91,11 +101,16 @@ export function Sessions(): JSX.Element {
       ["status", ...TEXT_FILTERS.map(([each]) => each)].includes(name),
     ),
   );
-  const { pages, cursor, error, isBusy, more } = useSessions(filter);
+  const { key, rows, cursor, error, isBusy, more } = useSessions(filter);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [at, setAt] = useState(-1);
-  const [bulk, setBulk] = useState<"cancel" | "retry" | null>(null);
-  const rows = pages.flat();
+  const [bulk, setBulk] = useState<{ what: "cancel" | "retry"; rows: readonly Row[] } | null>(null);
+  useEffect(() => {
+    setChosen(new Set());
+    setAt(-1);
+  }, [key]);
+  const open = (what: "cancel" | "retry"): void =>
+    setBulk({ what, rows: rows.filter(({ session }) => chosen.has(session)) });
   const toggle = useCallback((id: string) => {
     setChosen((before) => {
       const next = new Set(before);
@@ -111,7 +126,6 @@ export function Sessions(): JSX.Element {
     Enter: () => rows[at] && go(link("session", rows[at].session)),
     "/": () => search.current?.focus(),
   });
-  const current = rows[at]?.session ?? null;
   const flags = Object.entries(filter).map(([name, value]) => ` --${name} ${shellWord(value)}`);
   return (
     <section aria-label="Sessions">
@@ -148,10 +162,10 @@ export function Sessions(): JSX.Element {
       {chosen.size === 0 ? null : (
         <div class="bulk">
           {plural(chosen.size, "session")} selected
-          <button type="button" disabled={!canAct.value} onClick={() => setBulk("cancel")}>
+          <button type="button" disabled={!canAct.value} onClick={() => open("cancel")}>
             Cancel…
           </button>
-          <button type="button" disabled={!canAct.value} onClick={() => setBulk("retry")}>
+          <button type="button" disabled={!canAct.value} onClick={() => open("retry")}>
             Retry…
           </button>
           <button type="button" class="quiet" onClick={() => setChosen(new Set())}>
@@ -159,39 +173,41 @@ export function Sessions(): JSX.Element {
           </button>
         </div>
       )}
-      {rows.length === 0 && !isBusy ? (
+      {rows.length > 0 || isBusy || cursor !== null ? null : flags.length > 0 ? (
+        <Empty title="No session fits these filters">
+          <a href={link("sessions")}>Show all sessions</a>
+        </Empty>
+      ) : (
         <Empty title="No sessions" line="holdfast demo --keep">
           A session is one agent's conversation: its messages, calls, budget and versions. It appears here
           when a program opens one. The demo leaves one behind:
         </Empty>
-      ) : null}
+      )}
       {rows.length === 0 ? null : (
         <p class="columns sessions" aria-hidden="true">
-          <span class="mark">Status</span>
-          <span class="name">Session</span>
-          <span class="grow">Title</span>
-          <span class="cell open">Calls</span>
-          <span class="cell goal">Goal</span>
+          <span />
+          <span>Status</span>
+          <span>Session</span>
+          <span>Title</span>
+          <span>Open calls</span>
+          <span>Goal</span>
           <span class="age">Changed</span>
         </p>
       )}
-      <ul class="table sessions" aria-label="Sessions, the last changed first">
-        {pages.map((page, index) => (
-          <Page
-            key={index}
-            page={page}
-            chosen={page.some((row) => chosen.has(row.session)) ? chosen : NONE}
-            current={page.some((row) => row.session === current) ? current : null}
-            toggle={toggle}
-          />
-        ))}
-      </ul>
+      <Rows
+        class="table sessions"
+        label="Sessions, the last changed first"
+        items={rows}
+        keyOf={({ session }) => session}
+        rowClass={(_, index) => (index === at ? "line current" : "line")}
+        draw={(row) => <SessionRow row={row} isChosen={chosen.has(row.session)} toggle={toggle} />}
+        at={at}
+      />
       {cursor === null ? null : <More isBusy={isBusy} load={more} label="more sessions" />}
       <Command line={`holdfast session list${flags.join("")}`} />
       {bulk === null ? null : (
         <BulkDialog
-          what={bulk}
-          rows={rows.filter(({ session }) => chosen.has(session))}
+          {...bulk}
           onClose={() => {
             setBulk(null);
             setChosen(new Set());
@@ -202,44 +218,62 @@ export function Sessions(): JSX.Element {
   );
 }
 
-const NONE: ReadonlySet<string> = new Set();
-
-interface PageProps {
-  readonly page: readonly Row[];
-  readonly chosen: ReadonlySet<string>;
-  readonly current: string | null;
-  readonly toggle: (id: string) => void;
+function SessionRow({
+  row,
+  isChosen,
+  toggle,
+}: {
+  row: Row;
+  isChosen: boolean;
+  toggle: (id: string) => void;
+}): JSX.Element {
+  return (
+    <>
+      <input
+        type="checkbox"
+        checked={isChosen}
+        onChange={() => toggle(row.session)}
+        aria-label={`Select session ${row.session}`}
+      />
+      <Mark word={wordFor(row)} />
+      <a class="name" href={link("session", row.session)}>
+        {row.session}
+      </a>
+      <span class="title sub">
+        {row.parent === null ? null : <span class="tag">part of {row.parent}</span>}
+        {row.stale ? <Pill word="stale" /> : null} {row.title ?? ""}
+      </span>
+      <span class="cell open">
+        {row.openCalls === 0 ? null : <Pill word={plural(row.openCalls, "open call")} tone="warn" />}
+      </span>
+      <span class="cell goal">
+        {row.goal === null ? null : <a href={link("goals", row.goal)}>{row.goal}</a>}
+      </span>
+      <Age at={row.updatedAt} />
+    </>
+  );
 }
 
-/** A page is drawn again only if it changed: a list of ten thousand stays quick. */
-const Page = memo(({ page, chosen, current, toggle }: PageProps) => (
-  <>
-    {page.map((row) => (
-      <li key={row.session} class={`line ${row.session === current ? "current" : ""}`}>
-        <input
-          type="checkbox"
-          checked={chosen.has(row.session)}
-          onChange={() => toggle(row.session)}
-          aria-label={`Select session ${row.session}`}
-        />
-        <Mark word={wordFor(row)} />
-        <a class="name" href={link("session", row.session)}>
-          {row.session}
-        </a>
-        <span class="grow sub">{row.title ?? ""}</span>
-        {row.parent === null ? null : <span class="tag">part of {row.parent}</span>}
-        {row.stale ? <Pill word="stale" /> : null}
-        <span class="cell open">
-          {row.openCalls === 0 ? null : <Pill word={plural(row.openCalls, "open call")} tone="warn" />}
-        </span>
-        <span class="cell goal">
-          {row.goal === null ? null : <a href={link("goals", row.goal)}>{row.goal}</a>}
-        </span>
-        <Age at={row.updatedAt} />
-      </li>
-    ))}
-  </>
-));
+const BULK = {
+  cancel: {
+    title: "Cancel sessions",
+    verb: "Cancel",
+    means: "A cancelled session starts no further call and cannot be continued.",
+    done: "cancelled",
+  },
+  retry: {
+    title: "Retry sessions",
+    verb: "Retry",
+    means: "A supervisor takes them up again, also if it had given up on them (holdfast supervise).",
+    done: "retried",
+  },
+} as const;
+
+/** Why a session is left as it is; null if the act changes it. */
+function exceptionFor(what: "cancel" | "retry", row: Row): string | null {
+  if (row.status !== "active") return `stays ${row.status}`;
+  return what === "retry" && row.running ? "stays: it is running" : null;
+}
 
 /** First a dry run: which of them would change. Then the act, one by one, with its reason. */
 function BulkDialog({
@@ -254,52 +288,71 @@ function BulkDialog({
   const [why, setWhy] = useState("");
   const [done, setDone] = useState<Readonly<Record<string, string>>>({});
   const [isBusy, setBusy] = useState(false);
-  const fits = rows.filter(({ status }) => status === "active");
+  const { title, verb, means, done: word } = BULK[what];
+  const fits = rows.filter((row) => exceptionFor(what, row) === null);
   const run = async (event: Event): Promise<void> => {
     event.preventDefault();
-    if (why.trim() === "") return;
     setBusy(true);
+    let changed = 0;
     for (const { session } of fits) {
       const outcome = await act(`session ${what}`, { session, why }).then(
-        () => "done",
+        () => word,
         (error: unknown) => (error instanceof Failure ? error.message : String(error)),
       );
+      if (outcome === word) changed += 1;
       setDone((before) => ({ ...before, [session]: outcome }));
     }
-    say(`${what}: ${plural(fits.length, "session")}`);
+    say(`${plural(changed, "session")} ${word}`, changed < fits.length);
     setBusy(false);
   };
   const isOver = fits.length > 0 && fits.every(({ session }) => session in done);
+  const note = (row: Row): string =>
+    done[row.session] ??
+    exceptionFor(what, row) ??
+    `will be ${word}${row.openCalls === 0 ? "" : `, with ${plural(row.openCalls, "open call")}`}`;
   return (
-    <Dialog title={what === "cancel" ? "Cancel sessions" : "Retry sessions"} onClose={onClose} wide>
+    <Dialog title={title} onClose={onClose} wide>
       <form onSubmit={(event) => void run(event)}>
+        <p>{means}</p>
         <p>
-          {plural(fits.length, "session")} of {rows.length} would change. Ended sessions are left as they are.
+          {plural(fits.length, "session")} of {rows.length} would change:
         </p>
         <ul class="reviewed states">
           {rows.map((row) => (
             <li key={row.session}>
               <Mark word={wordFor(row)} /> <strong class="grow">{row.session}</strong>{" "}
-              <span class="sub">
-                {done[row.session] ??
-                  (row.status === "active"
-                    ? `will be ${what === "cancel" ? "cancelled" : "retried"}`
-                    : "stays")}
-              </span>
+              <span class="sub">{note(row)}</span>
             </li>
           ))}
         </ul>
-        <label class="block">
-          Reason
-          <input value={why} required onInput={(event) => setWhy(event.currentTarget.value)} />
-        </label>
+        {isOver ? null : (
+          <label class="block">
+            Reason
+            <input
+              value={why}
+              required
+              autofocus
+              onInput={(event) => setWhy(event.currentTarget.value)}
+              disabled={isBusy}
+            />
+          </label>
+        )}
         <Command
-          line={`holdfast session ${what} ${shellWord(fits[0]?.session ?? "…")} --why ${shellWord(why || "…")}`}
+          line={fits
+            .map(
+              ({ session }) =>
+                `holdfast session ${what} ${shellWord(session)} --why ${shellWord(why || "…")}`,
+            )
+            .join("\n")}
         />
         <footer class="acts">
-          {isOver ? null : (
+          {isOver ? (
+            <button type="button" class="main" onClick={onClose} ref={(button) => button?.focus()}>
+              Done
+            </button>
+          ) : (
             <button type="submit" class="main" disabled={isBusy || fits.length === 0}>
-              {what === "cancel" ? "Cancel" : "Retry"} {plural(fits.length, "session")}
+              {verb} {plural(fits.length, "session")}
             </button>
           )}
         </footer>

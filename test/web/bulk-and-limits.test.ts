@@ -178,7 +178,7 @@ describe.skipIf(findBrowser() === null)("in a browser", () => {
     expect(await statuses()).toEqual(["active", "active", "completed"]);
     await tab.getByLabel("Reason").fill("not needed");
     await tab.getByRole("button", { name: "Cancel 2 sessions" }).click();
-    await tab.getByText("cancel: 2 sessions").waitFor();
+    await tab.getByText("2 sessions cancelled").waitFor();
     expect(await statuses()).toEqual(["cancelled", "cancelled", "completed"]);
     await holdfast.close();
     await tab.context().close();
