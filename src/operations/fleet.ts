@@ -1,9 +1,9 @@
 /**
- * Who runs where, what it costs, and how long calls take.
+ * The fleet: its processes, its spending and the latency of its calls.
  *
- * The figures are of the time that was asked for. They come from the timelines of the sessions that changed
- * in it, so the plot of a session and these figures cannot disagree: an attempt's latency is the length of its
- * bar, and a wait for a person is not part of it.
+ * The figures cover the time that was asked for. They come from the timelines of the sessions that changed in
+ * it, so a session's plot and these figures agree. An attempt's latency is the length of its bar. A wait for a
+ * person has a bar of its own.
  */
 
 import { statSync } from "node:fs";
@@ -35,7 +35,7 @@ const latency = z.strictObject({
   tool: text,
   /** Repeats do not count: they did not run. */
   calls: z.int(),
-  /** Of attempts that returned by themselves. */
+  /** Only attempts that returned by themselves count. */
   ...percentiles,
   /** Calls whose outcome was unknown at some time. */
   unknown: z.int(),
@@ -181,7 +181,7 @@ function addTimings(
   }
 }
 
-/** The call whose outcome became unknown by this event. One that never started is in no doubt. */
+/** The call whose outcome became unknown by this event. A call that never started is in no doubt. */
 function lostCall({ type, data }: Event): string | null {
   const { callId, started } = data as { readonly callId?: string; readonly started?: boolean };
   return type === "call.lost" && started !== false ? (callId ?? null) : null;
