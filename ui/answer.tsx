@@ -9,7 +9,7 @@ import { useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { act, Failure, me } from "./api.ts";
 import { Command, Dialog, Field, say, Value } from "./parts.tsx";
-import { json, plural, shellWord } from "./text.ts";
+import { json, moment, plural, shellWord } from "./text.ts";
 
 export type Undecided = ResultOf<"inbox">["items"][number];
 export type Asked = Undecided & { readonly call: NonNullable<Undecided["call"]>; readonly session: string };
@@ -173,7 +173,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
               <Field name="expires">{`in ${minutes} min, if it has not started`}</Field>
             ) : null}
           </dl>
-          <Command line={lineFor(first, outcome, why, typed)} />
+          <Command line={items.map((item) => lineFor(item, outcome, why, typed)).join("\n")} />
           <footer class="acts">
             <button type="button" onClick={() => setSure(false)}>
               Back
@@ -194,7 +194,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
           {first.call.why === null ? null : <p class="lead">{first.call.why}</p>}
           <Facts item={first} />
           <fieldset class="choices">
-            <legend>What happened?</legend>
+            <legend>{first.call.unbegun ? "May it run?" : "What happened?"}</legend>
             {choices.map((each) => (
               <label key={each.outcome} class={each.outcome === outcome ? "choice chosen" : "choice"}>
                 <input
@@ -236,7 +236,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
           ) : null}
           {outcome === "approve" ? (
             <label class="block">
-              Minutes after which it is void, unless the call has started (optional)
+              Minutes until the approval expires, if the call has not started by then (optional)
               <input
                 type="number"
                 min={1}
@@ -250,7 +250,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
             <input
               value={why}
               onInput={(event) => setWhy(event.currentTarget.value)}
-              placeholder="seen in the bank's list"
+              placeholder={first.call.unbegun ? "agreed by phone" : "seen in the bank's list"}
               autofocus={start !== null}
             />
           </label>
@@ -260,7 +260,11 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
             </p>
           )}
           <Command
-            line={lineFor(first, outcome || choices.map((each) => each.outcome).join("|"), why, typed)}
+            line={items
+              .map((item) =>
+                lineFor(item, outcome || choices.map((each) => each.outcome).join("|"), why, typed),
+              )
+              .join("\n")}
           />
           <footer class="acts">
             <button type="submit" class="main">
@@ -295,11 +299,13 @@ export function Facts({ item }: { item: Asked }): JSX.Element {
       <Field name="key">
         <code>{call.key}</code>
       </Field>
-      <Field name="verify">
-        {call.verify === null
-          ? "not asked, or no answer"
-          : `${call.verify}${call.verifiedAt === null ? "" : `, at ${call.verifiedAt}`}`}
-      </Field>
+      {call.unbegun ? null : (
+        <Field name="verify">
+          {call.verify === null
+            ? "the tool has none, or it gave no answer"
+            : `${call.verify}${call.verifiedAt === null ? "" : `, ${moment(call.verifiedAt)}`}`}
+        </Field>
+      )}
       {holder === null ? null : (
         <Field
           name={heldBy ? "held by" : "was held by"}

@@ -17,6 +17,8 @@ export const me = signal<Me | null>(null);
 /** Why it has not, if it refused. */
 export const shutOut = signal<string | null>(null);
 export const isLive = signal(false);
+/** True once the feed was there and is not any more: what the page shows may be old. */
+export const isStale = signal(false);
 export const canAct = computed(() => me.value !== null && me.value.readOnly === null);
 
 export class Failure extends Error {
@@ -32,11 +34,12 @@ export class Failure extends Error {
   }
 }
 
+const INVALID = "This page is no longer valid. Open the address that holdfast ui printed.";
+
 async function answerOf(response: Response): Promise<unknown> {
   const body: unknown = await response.json().catch(() => ({}));
   if (response.ok) return body;
-  if (response.status === 401)
-    shutOut.value = "This page is no longer valid. Open the address that holdfast ui printed.";
+  if (response.status === 401) shutOut.value = INVALID;
   throw new Failure(response.status, {
     code: "UNKNOWN",
     message: `status ${response.status}`,
@@ -97,9 +100,13 @@ export async function followChanges(): Promise<void> {
   for (let lastId = ""; ; ) {
     try {
       const response = await post("/api/live", {}, lastId === "" ? {} : { "Last-Event-ID": lastId });
-      if (response.status === 401) return;
+      if (response.status === 401) {
+        shutOut.value = INVALID;
+        return;
+      }
       if (response.ok && response.body) {
         isLive.value = true;
+        isStale.value = false;
         await readFrames(response.body, (frame) => {
           lastId = frame.id || lastId;
           const { streams } = JSON.parse(frame.data || '{"streams":[]}') as { streams: string[] };
@@ -109,6 +116,7 @@ export async function followChanges(): Promise<void> {
     } catch {
       // The server ended or the machine slept: ask again below.
     }
+    isStale.value = isLive.value || isStale.value;
     isLive.value = false;
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }

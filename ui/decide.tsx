@@ -11,7 +11,7 @@ type Unit = "usd" | "tokens" | "turns";
 type PulledAct = ResultOf<"review">["waiting"][number];
 
 /** The error as one sentence, with what to do about it. */
-function problemOf(error: unknown): string {
+export function problemOf(error: unknown): string {
   return error instanceof Failure ? `${error.message}. ${error.hint}` : String(error);
 }
 
@@ -36,6 +36,105 @@ export const RAISE: Decision = {
   key: "b",
   means: "The session may continue up to the new limit.",
 };
+
+export const RESOLVE: Decision = {
+  label: "Resolve",
+  key: "r",
+  means: "It blocks nothing any more.",
+};
+export const RELEASE: Decision = {
+  label: "Release",
+  key: "r",
+  means: "The task is open again, for any agent.",
+};
+export const RETRY: Decision = {
+  label: "Retry",
+  key: "r",
+  means: "A supervisor takes it up again.",
+};
+
+/** An act that takes one text of the person: a reason, or how something was resolved. */
+export interface PlainAct {
+  readonly title: string;
+  readonly means?: string | undefined;
+  readonly label: string;
+  readonly verb: string;
+  readonly line: (typed: string) => string;
+  readonly run: (typed: string) => Promise<unknown>;
+  readonly done: string;
+}
+
+export function PlainDialog({ title, means, label, verb, line, run, done, onClose }: PlainAct & Closing) {
+  const [typed, setTyped] = useState("");
+  const [problem, setProblem] = useState<string | null>(null);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    try {
+      await run(typed);
+      say(done);
+      onClose();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={(event) => void submit(event)}>
+        {means === undefined ? null : <p class="sub">{means}</p>}
+        <label class="block">
+          {label}
+          <input value={typed} required autofocus onInput={(event) => setTyped(event.currentTarget.value)} />
+        </label>
+        <Refused problem={problem} />
+        <Command line={line(shellWord(typed || "…"))} />
+        <footer class="acts">
+          <button type="submit" class="main">
+            {verb}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+interface Closing {
+  readonly onClose: () => void;
+}
+
+export function resolving(goal: string, blocker: string): PlainAct {
+  return {
+    title: `Resolve ${blocker}`,
+    label: "How it was resolved",
+    verb: "Resolve",
+    line: (how) => `holdfast block resolve ${shellWord(blocker)} --how ${how} --goal ${shellWord(goal)}`,
+    run: (resolution) => act("block resolve", { goal, blocker, resolution }),
+    done: `${blocker} is resolved`,
+  };
+}
+
+export function releasing(goal: string, task: string): PlainAct {
+  return {
+    title: `Release ${task}`,
+    means: "The task is open again. The agent that claimed it cannot submit it any more.",
+    label: "Reason",
+    verb: "Release",
+    line: (why) => `holdfast task release ${shellWord(task)} --force --why ${why} --goal ${shellWord(goal)}`,
+    run: (why) => act("task release", { goal, task, why, force: true }),
+    done: `${task} is open again`,
+  };
+}
+
+export function retrying(session: string): PlainAct {
+  return {
+    title: "Retry the session",
+    means: "A supervisor takes it up again, also if it had given up on it (holdfast supervise).",
+    label: "Reason",
+    verb: "Retry the session",
+    line: (why) => `holdfast session retry ${shellWord(session)} --why ${why}`,
+    run: (why) => act("session retry", { session, why }),
+    done: `${session} will be taken up again`,
+  };
+}
 
 /** The start of a uid, as the command line prints it. */
 const shortUid = (uid: string): string => uid.slice(0, 12);
@@ -213,7 +312,7 @@ export function BudgetDialog({
   );
 }
 
-function Refused({ problem }: { readonly problem: string | null }): JSX.Element | null {
+export function Refused({ problem }: { readonly problem: string | null }): JSX.Element | null {
   return problem === null ? null : (
     <p class="problem" role="alert">
       {problem}

@@ -37,7 +37,7 @@ export function FleetPage(): JSX.Element {
         </div>
       </header>
       <Problem error={error} />
-      {data === null ? <p class="sub pad">looking…</p> : <Shown data={data} hours={Number(hours) || 24} />}
+      {data === null ? <p class="sub pad">Looking…</p> : <Shown data={data} hours={Number(hours) || 24} />}
       <Health />
       <Command line={`holdfast fleet --hours ${hours}`} />
     </section>
@@ -49,22 +49,25 @@ function Shown({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
   const unknown = data.tools.reduce((sum, { unknown: count }) => sum + count, 0);
   const spent = data.spending.reduce((sum, each) => sum + each.usd, 0);
   const live = data.running.filter(({ dead }) => !dead);
+  const span = SPANS.find(([each]) => each === String(hours))?.[1] ?? `${hours} hours`;
   const numbers = [
-    ["running", String(live.filter(({ kind }) => kind === "session").length), "sessions with a process"],
-    ["crashed", String(data.running.length - live.length), "leases of dead processes"],
-    ["spent", usd(spent), "in this time"],
+    ["Running", String(live.filter(({ kind }) => kind === "session").length), "sessions with a process"],
+    ["Crashed", String(data.running.length - live.length), "processes that died"],
+    ["Spent", usd(spent), `in ${span}`],
+    ["Calls", calls.toLocaleString(), `in ${span}, repeats left out`],
     [
-      "calls",
-      calls.toLocaleString(),
-      data.isSample ? `of the latest ${data.sampled} sessions` : "of all sessions",
+      "Unknown",
+      calls === 0 ? "–" : `${((100 * unknown) / calls).toFixed(1)}%`,
+      "of calls were once in doubt",
     ],
-    ["unknown", calls === 0 ? "0 %" : `${((100 * unknown) / calls).toFixed(1)} %`, "calls once in doubt"],
     [
-      "human wait",
+      "Human wait",
       data.humanWait.p50Ms === null ? "–" : lasting(data.humanWait.p50Ms),
-      `median of ${plural(data.humanWait.answers, "answer")}`,
+      data.humanWait.p99Ms === null
+        ? "nobody had to answer"
+        : `p50 of ${plural(data.humanWait.answers, "answer")}; p99 ${lasting(data.humanWait.p99Ms)}`,
     ],
-    ["store", data.bytes === null ? "–" : `${(data.bytes / 1e6).toFixed(1)} MB`, shortPlace(data.address)],
+    ["Store", data.bytes === null ? "–" : `${(data.bytes / 1e6).toFixed(1)} MB`, shortPlace(data.address)],
   ] as const;
   return (
     <>
@@ -110,14 +113,22 @@ function Shown({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
       </section>
       <section class="part">
         <h2>Tools</h2>
+        <p class="sub">
+          {data.isSample
+            ? `The latest ${plural(data.sampled, "session")} of this time; there are more.`
+            : `All ${plural(data.sampled, "session")} of this time.`}{" "}
+          p50 and p99 are how long an attempt took that returned by itself.
+        </p>
         {data.tools.length === 0 ? (
-          <Empty title="No calls yet">Latencies and doubtful outcomes of each tool appear here.</Empty>
+          <Empty title="No calls in this time">
+            The latency and the unknown outcomes of each tool appear here.
+          </Empty>
         ) : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Tools">
             <table>
               <thead>
                 <tr>
-                  {["tool", "calls", "p50", "p99", "unknown", "failed"].map((name) => (
+                  {["Tool", "Calls", "p50", "p99", "Unknown", "Failed"].map((name) => (
                     <th key={name} scope="col">
                       {name}
                     </th>
@@ -150,66 +161,93 @@ const BY = ["goal", "tool", "model"] as const;
 
 const HOUR_MS = 3_600_000;
 
-/** Hours without spending count as well: a plot without them would lie. */
-function everyHour(spending: Fleet["spending"], hours: number): { at: number[]; values: (number | null)[] } {
-  const known = new Map(spending.map(({ hour, usd: amount }) => [Date.parse(hour), amount]));
-  const last = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
-  const times = Array.from({ length: hours }, (_, index) => last - (hours - 1 - index) * HOUR_MS);
-  return { at: times.map((time) => time / 1_000), values: times.map((time) => known.get(time) ?? null) };
+/** From the most expensive down; the last is for all others. */
+const COLOURS = ["--accent", "--model", "--live", "--warn", "--read"] as const;
+
+interface Part {
+  readonly name: string;
+  readonly usd: number;
+  readonly colour: string;
+  readonly values: readonly (number | null)[];
+}
+
+/** Spending by hour, in a part for each name. Hours without spending count as well: a plot without them would lie. */
+function partsOf(spending: Fleet["spending"], by: (typeof BY)[number], hours: readonly number[]): Part[] {
+  const known = new Map(spending.map((each) => [Date.parse(each.hour), each.by[by]]));
+  const sums = new Map<string, number>();
+  for (const each of known.values())
+    for (const [name, amount] of Object.entries(each)) sums.set(name, (sums.get(name) ?? 0) + amount);
+  const names = [...sums].sort(([, a], [, b]) => b - a).map(([name]) => name);
+  const own = names.length > COLOURS.length ? names.slice(0, COLOURS.length - 1) : names;
+  const rest = names.slice(own.length);
+  const groups = own.map((name) => ({ name, of: [name] }));
+  if (rest.length > 0) groups.push({ name: "others", of: rest });
+  return groups.map(({ name, of }, index) => ({
+    name,
+    usd: of.reduce((sum, each) => sum + (sums.get(each) ?? 0), 0),
+    colour: COLOURS[index] ?? COLOURS[0],
+    values: hours.map((hour) => {
+      const amounts = known.get(hour);
+      return amounts === undefined ? null : of.reduce((sum, each) => sum + (amounts[each] ?? 0), 0);
+    }),
+  }));
 }
 
 function Spending({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
-  const [by, setBy] = useState<(typeof BY)[number]>("goal");
+  const asked = BY.find((each) => each === route.value.query["by"]) ?? "goal";
   const box = useRef<HTMLDivElement>(null);
-  const key = JSON.stringify([data.spending, hours]);
+  const last = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+  const times = Array.from({ length: hours }, (_, index) => last - (hours - 1 - index) * HOUR_MS);
+  const parts = partsOf(data.spending, asked, times);
+  const key = JSON.stringify([data.spending, hours, asked, last]);
   useEffect(() => {
     let remove: (() => void) | undefined;
     let isOver = false;
     void import("./plot.ts").then(({ draw }) => {
       if (isOver || !box.current) return;
-      const { at, values } = everyHour(data.spending, hours);
-      remove = draw(box.current, at, [
-        { label: "dollars per hour", values, colour: "--accent", unit: "usd" },
-      ]);
+      const series = parts.map(({ name, values, colour }) => ({ label: name, values, colour, unit: "usd" }));
+      const at = times.map((time) => time / 1_000);
+      remove = draw(box.current, at, series, { isStacked: true });
     });
     return () => {
       isOver = true;
       remove?.();
     };
   }, [key]);
-  const sums = new Map<string, number>();
-  for (const hour of data.spending)
-    for (const [name, amount] of Object.entries(hour.by[by])) sums.set(name, (sums.get(name) ?? 0) + amount);
-  const rows = [...sums].sort(([, a], [, b]) => b - a).slice(0, 12);
-  const most = rows[0]?.[1] || 1;
+  const most = parts[0]?.usd || 1;
   return (
     <section class="part">
-      <h2>Spending</h2>
+      <header class="sub-head">
+        <h2>Spending</h2>
+        <div class="filters" role="group" aria-label="Spending by">
+          {BY.map((each) => (
+            <button
+              type="button"
+              key={each}
+              aria-pressed={asked === each}
+              onClick={() => setQuery({ by: each })}
+            >
+              by {each}
+            </button>
+          ))}
+        </div>
+      </header>
       <div class="two">
         <figure class="plot">
-          <figcaption>Dollars per hour</figcaption>
+          <figcaption>{`Dollars per hour, by ${asked}`}</figcaption>
           <div ref={box} />
         </figure>
-        <div>
-          <div class="filters" role="group" aria-label="Spending by">
-            {BY.map((each) => (
-              <button type="button" key={each} aria-pressed={by === each} onClick={() => setBy(each)}>
-                by {each}
-              </button>
-            ))}
-          </div>
-          <ul class="bars">
-            {rows.map(([name, amount]) => (
-              <li key={name}>
-                <span>{name}</span>
-                <span class="meter">
-                  <span style={{ width: `${(100 * amount) / most}%` }} />
-                </span>
-                <span class="amount">{usd(amount)}</span>
-              </li>
-            ))}
-          </ul>
-        </div>
+        <ul class="bars" aria-label={`Spending by ${asked}`}>
+          {parts.map(({ name, usd: amount, colour }) => (
+            <li key={name}>
+              <span>{name}</span>
+              <span class="meter">
+                <span style={{ width: `${(100 * amount) / most}%`, background: `var(${colour})` }} />
+              </span>
+              <span class="amount">{usd(amount)}</span>
+            </li>
+          ))}
+        </ul>
       </div>
     </section>
   );
@@ -230,15 +268,16 @@ function Health(): JSX.Element {
       <ul class="table">
         {(doctor.data?.findings ?? []).map(({ name, ok, what, hint }) => (
           <li key={name} class="line">
-            <Mark word={ok ? "good" : "look"} tone={ok ? "good" : "bad"} />
+            <Mark word={ok ? "good" : "to do"} tone={ok ? "good" : "bad"} />
             <strong class="name">{name}</strong>
             <span class="grow sub">{hint === null ? what : `${what}. ${hint}`}</span>
           </li>
         ))}
       </ul>
-      <p class="acts">
+      <Command line="holdfast doctor" />
+      <p class="acts check">
         <button type="button" disabled={isBusy} onClick={() => void run()}>
-          {isBusy ? "checking…" : "Check the whole store"}
+          {isBusy ? "Checking…" : "Check the whole store"}
         </button>
         {check === null ? null : check instanceof Failure ? (
           <span class="bad">{check.message}</span>
@@ -251,7 +290,8 @@ function Health(): JSX.Element {
           />
         )}
       </p>
-      {check === null || check instanceof Failure ? null : (
+      <Command line="holdfast check" />
+      {check === null || check instanceof Failure || check.problems.length === 0 ? null : (
         <ul class="notes">
           {check.problems.map(({ invariant, where, what }) => (
             <li key={`${invariant} ${where}`} class="note">{`${invariant} ${where}: ${what}`}</li>

@@ -3,8 +3,9 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
-import { act, ask, canAct, Failure, useAnswer } from "./api.ts";
-import { Age, Command, Dialog, Empty, Pill, Problem, say } from "./parts.tsx";
+import { ask, canAct, useAnswer } from "./api.ts";
+import { PlainDialog, resolving } from "./decide.tsx";
+import { Age, Command, Empty, Pill, Problem, useRoom } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
 import { plural, shellWord } from "./text.ts";
 
@@ -12,11 +13,11 @@ type Task = ResultOf<"task list">["tasks"][number];
 type Goal = ResultOf<"goal show">;
 
 const COLUMNS = [
-  ["open", "to do"],
-  ["in_progress", "in progress"],
-  ["blocked", "blocked"],
-  ["submitted", "to verify"],
-  ["done", "done"],
+  ["open", "To do"],
+  ["in_progress", "In progress"],
+  ["blocked", "Blocked"],
+  ["submitted", "To verify"],
+  ["done", "Done"],
 ] as const;
 const TABS = ["board", "decisions", "assumptions", "blockers", "history", "briefing"] as const;
 
@@ -63,7 +64,7 @@ function OneGoal({ id }: { id: string }): JSX.Element {
   const { data, error } = useAnswer("goal show", { goal: id }, mine);
   const tasks = useAnswer("task list", { goal: id, all: true }, mine);
   const { tab = "board" } = route.value.query;
-  if (data === null) return error ? <Problem error={error} /> : <p class="sub pad">looking…</p>;
+  if (data === null) return error ? <Problem error={error} /> : <p class="sub pad">Looking…</p>;
   const { progress } = data;
   return (
     <>
@@ -81,7 +82,8 @@ function OneGoal({ id }: { id: string }): JSX.Element {
           <span style={{ width: `${progress.percent}%` }} />
         </div>
         <p class="sub facts-line">
-          <span>{`${progress.tasksCompleted} of ${plural(progress.tasks, "task")}`}</span>
+          <strong>{`${Math.round(progress.percent)}%`}</strong>
+          <span>{`${progress.tasksCompleted} of ${plural(progress.tasks, "task")} done`}</span>
           <span>
             {data.position.phaseName === null
               ? "no phase"
@@ -91,6 +93,7 @@ function OneGoal({ id }: { id: string }): JSX.Element {
           <span>{data.next.why}</span>
           <Age at={data.updatedAt} words="changed # ago" />
         </p>
+        <Pulled goal={id} />
       </div>
       <div class="tabs" role="tablist" aria-label="Views">
         {TABS.map((each) => (
@@ -119,6 +122,19 @@ function OneGoal({ id }: { id: string }): JSX.Element {
   );
 }
 
+/** Acts in a person's name that a pull brought: they have no effect until somebody confirms them. */
+function Pulled({ goal }: { goal: string }): JSX.Element | null {
+  const { data } = useAnswer("inbox", {}, isGoal);
+  const count = (data?.items ?? []).filter((each) => each.kind === "review" && each.goal === goal).length;
+  if (count === 0) return null;
+  return (
+    <p class="banner">
+      {`${plural(count, "act")} that a pull brought ${count === 1 ? "has" : "have"} no effect yet. `}
+      <a href={link("inbox", null, { kind: "review" })}>Confirm or reject</a>
+    </p>
+  );
+}
+
 function columnOf({ status }: Task): string {
   if (status === "failed") return "blocked";
   return COLUMNS.some(([name]) => name === status) ? status : "open";
@@ -144,7 +160,7 @@ function Board({ goal, tasks }: { goal: Goal; tasks: readonly Task[] }): JSX.Ele
         {COLUMNS.map(([column, label]) => {
           const cards = wanted.filter((task) => columnOf(task) === column);
           return (
-            <section key={column} class="column" aria-label={label}>
+            <section key={column} class={cards.length === 0 ? "column none" : "column"} aria-label={label}>
               <h3>
                 {label} <span class="count">{cards.length}</span>
               </h3>
@@ -224,7 +240,7 @@ function Decisions({ goal }: { goal: Goal }): JSX.Element {
             <p class="sub">{each.context}</p>
             <p>{each.reason}</p>
             {each.alternatives.map(({ option, whyNot }) => (
-              <p key={option} class="sub">{`not ${option}: ${whyNot}`}</p>
+              <p key={option} class="sub">{`Rejected: ${option}, because ${whyNot}`}</p>
             ))}
           </li>
         ))}
@@ -235,10 +251,13 @@ function Decisions({ goal }: { goal: Goal }): JSX.Element {
 }
 
 const NODE_HEIGHT = 44;
+const GRAPH_WIDTH = 760;
+const LETTER = 6.8;
 
 /** Blockers on the left, what they block on the right. */
 function Blockers({ goal, tasks }: { goal: Goal; tasks: readonly Task[] }): JSX.Element {
-  const [resolving, setResolving] = useState<string | null>(null);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [box, room] = useRoom(GRAPH_WIDTH);
   const { blockers } = goal;
   if (blockers.length === 0) {
     return (
@@ -261,13 +280,18 @@ function Blockers({ goal, tasks }: { goal: Goal; tasks: readonly Task[] }): JSX.
     const task = tasks.find(({ id }) => id === target);
     return task ? `${target} ${task.title}` : target;
   };
+  const node = Math.min(300, Math.floor(room * 0.42));
+  const right = room - node - 1;
+  const short = (text: string): string => shortened(text, Math.floor((node - 20) / LETTER));
   const height = Math.max(blockers.length, targets.length) * NODE_HEIGHT + 10;
   const y = (index: number): number => index * NODE_HEIGHT + 24;
   return (
     <>
+      <div ref={box} />
       <svg
         class="graph"
-        viewBox={`0 0 640 ${height}`}
+        width={room}
+        height={height}
         role="img"
         aria-label="What each blocker blocks; the list below says the same"
       >
@@ -285,23 +309,23 @@ function Blockers({ goal, tasks }: { goal: Goal; tasks: readonly Task[] }): JSX.
               <path
                 key={`${id} ${target}`}
                 class={`edge ${status}`}
-                d={`M250 ${y(from)} C320 ${y(from)} 320 ${y(to)} 390 ${y(to)}`}
+                d={`M${node + 1} ${y(from)} C${room / 2} ${y(from)} ${room / 2} ${y(to)} ${right} ${y(to)}`}
               />
             )),
         )}
         {blockers.map(({ id, description, status }, index) => (
-          <g key={id} class={`node blocker ${status}`} transform={`translate(0,${y(index) - 16})`}>
-            <rect width="250" height="32" rx="6" />
+          <g key={id} class={`node blocker ${status}`} transform={`translate(1,${y(index) - 16})`}>
+            <rect width={node} height="32" rx="6" />
             <text x="10" y="21">
-              {short(`${id} ${description}`, 36)}
+              {short(`${id} ${description}`)}
             </text>
           </g>
         ))}
         {targets.map((target, index) => (
-          <g key={target} class="node" transform={`translate(390,${y(index) - 16})`}>
-            <rect width="250" height="32" rx="6" />
+          <g key={target} class="node" transform={`translate(${right},${y(index) - 16})`}>
+            <rect width={node} height="32" rx="6" />
             <text x="10" y="21">
-              {short(titleOf(target), 36)}
+              {short(titleOf(target))}
             </text>
           </g>
         ))}
@@ -317,67 +341,22 @@ function Blockers({ goal, tasks }: { goal: Goal; tasks: readonly Task[] }): JSX.
             <strong>{each.description}</strong>
             <p class="sub">{`blocks ${[...each.affects.tasks, ...each.affects.phases.map((phase) => `phase ${phase}`), ...(each.affects.goal ? ["the whole goal"] : []), ...each.affects.other].join(", ") || "nothing by name"}`}</p>
             {each.workaround === null ? null : <p>{`worked around: ${each.workaround}`}</p>}
-            <button type="button" disabled={!canAct.value} onClick={() => setResolving(each.id)}>
+            <button type="button" disabled={!canAct.value} onClick={() => setChosen(each.id)}>
               Resolve…
             </button>
           </li>
         ))}
       </ul>
-      {resolving === null ? null : (
-        <ResolveDialog goal={goal.goal} blocker={resolving} onClose={() => setResolving(null)} />
+      <Command line={`holdfast blockers --goal ${shellWord(goal.goal)}`} />
+      {chosen === null ? null : (
+        <PlainDialog {...resolving(goal.goal, chosen)} onClose={() => setChosen(null)} />
       )}
     </>
   );
 }
 
-const short = (text: string, length: number): string =>
+const shortened = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length - 1)}…` : text;
-
-function ResolveDialog({
-  goal,
-  blocker,
-  onClose,
-}: {
-  goal: string;
-  blocker: string;
-  onClose: () => void;
-}): JSX.Element {
-  const [how, setHow] = useState("");
-  const [problem, setProblem] = useState<string | null>(null);
-  const run = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    try {
-      await act("block resolve", { goal, blocker, resolution: how });
-      say(`${blocker} is resolved`);
-      onClose();
-    } catch (error) {
-      setProblem(error instanceof Failure ? `${error.message}. ${error.hint}` : String(error));
-    }
-  };
-  return (
-    <Dialog title={`Resolve ${blocker}`} onClose={onClose}>
-      <form onSubmit={(event) => void run(event)}>
-        <label class="block">
-          How it was resolved
-          <input value={how} required onInput={(event) => setHow(event.currentTarget.value)} />
-        </label>
-        {problem === null ? null : (
-          <p class="problem" role="alert">
-            {problem}
-          </p>
-        )}
-        <Command
-          line={`holdfast block resolve ${blocker} --how ${shellWord(how || "…")} --goal ${shellWord(goal)}`}
-        />
-        <footer class="acts">
-          <button type="submit" class="main">
-            Resolve
-          </button>
-        </footer>
-      </form>
-    </Dialog>
-  );
-}
 
 function History({ goal }: { goal: Goal }): JSX.Element {
   const [files, setFiles] = useState<ResultOf<"check">["files"] | null>(null);
@@ -392,6 +371,7 @@ function History({ goal }: { goal: Goal }): JSX.Element {
     <>
       <section class="part">
         <h3>Recorded files</h3>
+        <p class="sub">Files whose content this goal has recorded. Are they still as they were?</p>
         {files === null ? (
           <button type="button" disabled={isBusy} onClick={() => void check()}>
             {isBusy ? "comparing…" : "Compare with the disk"}
@@ -411,9 +391,10 @@ function History({ goal }: { goal: Goal }): JSX.Element {
             ))}
           </ul>
         )}
+        <Command line={`holdfast check --goal ${shellWord(goal.goal)}`} />
       </section>
       <section class="part">
-        <h3>Sessions of this goal</h3>
+        <h3>Latest sessions of this goal</h3>
         {goal.history.length === 0 ? (
           <p class="sub">An agent's stretch of work appears here once it resumes the goal.</p>
         ) : null}
@@ -442,7 +423,7 @@ function History({ goal }: { goal: Goal }): JSX.Element {
 function Briefing({ goal }: { goal: string }): JSX.Element {
   const { data, error } = useAnswer("brief", { goal }, (stream) => stream.startsWith(`goal/${goal}`));
   if (error) return <Problem error={error} />;
-  if (data === null) return <p class="sub pad">looking…</p>;
+  if (data === null) return <p class="sub pad">Looking…</p>;
   return (
     <>
       <p class="sub">{`The text with which the next agent continues: ${plural(data.tokens, "token")}`}</p>

@@ -4,7 +4,22 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { AnswerDialog, type Asked, choicesFor, Facts, isOneKind, type Undecided } from "./answer.tsx";
 import { canAct, me, useAnswer } from "./api.ts";
-import { BudgetDialog, CONFIRM, type Decision, RAISE, REJECT, ReviewDialog } from "./decide.tsx";
+import {
+  BudgetDialog,
+  CONFIRM,
+  type Decision,
+  type PlainAct,
+  PlainDialog,
+  RAISE,
+  REJECT,
+  RELEASE,
+  RESOLVE,
+  RETRY,
+  ReviewDialog,
+  releasing,
+  resolving,
+  retrying,
+} from "./decide.tsx";
 import { Age, Command, Empty, Mark, Pill, Problem, useKeys } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
 import { Rows } from "./rows.tsx";
@@ -24,8 +39,19 @@ const LABELS: Readonly<Record<Undecided["kind"], readonly [label: string, tone: 
 };
 
 /** The decisions about a thing that is no call. */
-function decisionsFor({ budget, event }: Undecided): readonly Decision[] {
-  return event !== null ? [CONFIRM, REJECT] : budget !== null ? [RAISE] : [];
+function decisionsFor(item: Undecided): readonly Decision[] {
+  if (item.event !== null) return [CONFIRM, REJECT];
+  if (item.budget !== null) return [RAISE];
+  const plain = { blocker: RESOLVE, claim: RELEASE, session: RETRY }[item.kind as string];
+  return plain && plainActFor(item) ? [plain] : [];
+}
+
+function plainActFor({ kind, id, goal, session }: Undecided): PlainAct | null {
+  // An id names what it is about: `blocker checkout B-001`.
+  const named = id.split(" ").at(-1) ?? "";
+  if (kind === "blocker" && goal !== null) return resolving(goal, named);
+  if (kind === "claim" && goal !== null) return releasing(goal, named);
+  return kind === "session" && session !== null ? retrying(session) : null;
 }
 
 function isAsked(item: Undecided): item is Asked {
@@ -84,9 +110,9 @@ export function Inbox(): JSX.Element {
         <h1>Inbox</h1>
         <p class="sub">
           {data === null
-            ? "looking…"
+            ? "Looking…"
             : all.length === 0
-              ? "nothing is undecided"
+              ? "Nothing is undecided"
               : `${plural(all.length, "thing")} undecided`}
         </p>
         <div class="filters" role="group" aria-label="Kind">
@@ -155,7 +181,7 @@ export function Inbox(): JSX.Element {
 }
 
 function DecisionDialog({
-  item: { goal, event, session, budget },
+  item,
   decision,
   onClose,
 }: {
@@ -163,6 +189,9 @@ function DecisionDialog({
   decision: Decision;
   onClose: () => void;
 }): JSX.Element | null {
+  const { goal, event, session, budget } = item;
+  const plain = plainActFor(item);
+  if (plain) return <PlainDialog {...plain} onClose={onClose} />;
   if (goal !== null && event !== null)
     return <ReviewDialog goal={goal} uid={event} decision={decision} onClose={onClose} />;
   if (session === null || budget === null) return null;
@@ -264,9 +293,9 @@ function Detail({
       )}
       <p class="links">
         {item.session === null ? null : (
-          <a href={link("session", item.session)}>open session {item.session}</a>
+          <a href={link("session", item.session)}>Open session {item.session}</a>
         )}
-        {item.goal === null ? null : <a href={link("goals", item.goal)}>open goal {item.goal}</a>}
+        {item.goal === null ? null : <a href={link("goals", item.goal)}>Open goal {item.goal}</a>}
       </p>
       <Command line={item.command} />
     </article>

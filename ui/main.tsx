@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { type JSX, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { followChanges, isLive, logIn, me, shutOut, useAnswer } from "./api.ts";
+import { followChanges, isLive, isStale, logIn, me, shutOut, useAnswer } from "./api.ts";
 import { FleetPage } from "./fleet.tsx";
 import { Goals } from "./goals.tsx";
 import { Inbox } from "./inbox.tsx";
@@ -84,6 +84,12 @@ function Frame(): JSX.Element {
       <Side page={page} open={() => setOpen(true)} help={() => setHelp(true)} />
       <main id="main" tabIndex={-1}>
         {me.value?.readOnly == null ? null : <p class="banner">{`Read only: ${me.value.readOnly}`}</p>}
+        {isStale.value ? (
+          <p class="banner" role="alert">
+            The server does not answer, so this page may be out of date. Start it again:{" "}
+            <code>holdfast ui</code>
+          </p>
+        ) : null}
         <Page page={page} id={id} />
       </main>
       <div class="notice" role="status" aria-live="polite">
@@ -131,7 +137,8 @@ function Side({ page, open, help }: { page: string; open: () => void; help: () =
         ))}
       </nav>
       <div class="side-end">
-        <button type="button" class="quiet" onClick={open}>
+        <button type="button" class="quiet go-to" onClick={open}>
+          <Icon name="search" />
           Go to <kbd>Ctrl K</kbd>
         </button>
         <button type="button" class="quiet" onClick={nextTheme}>{`Colours: ${theme.value}`}</button>
@@ -155,6 +162,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   ledger: "M6 3h12v18H6zM9 8h6M9 12h6M9 16h3",
   goals: "M4 4h4v16H4zM10 4h4v10h-4zM16 4h4v13h-4z",
   fleet: "M3 17l5-6 4 3 4-7 5 5M3 21h18",
+  search: "M10 4a6 6 0 1 0 0 12 6 6 0 0 0 0-12M15 15l5 5",
 };
 
 function Icon({ name }: { name: string }): JSX.Element {
@@ -174,7 +182,8 @@ function Help({ onClose }: { onClose: () => void }): JSX.Element {
     ["x", "select a row"],
     ["l, r, f", "landed, retry, failed"],
     ["a, d", "approve, deny"],
-    ["c, r", "confirm, reject what a pull brought"],
+    ["c, r", "confirm or reject what a pull brought"],
+    ["r", "resolve a blocker, release a claim, retry a session"],
     ["b", "raise a budget"],
     ["/", "search"],
     ["t", "colours"],
@@ -202,7 +211,7 @@ function Door(): JSX.Element {
       <img src="/icon.svg" alt="" width="48" height="48" />
       <h1>Holdfast</h1>
       {shutOut.value === null ? (
-        <p>looking…</p>
+        <p>Looking…</p>
       ) : (
         <>
           <p role="alert">{shutOut.value}</p>

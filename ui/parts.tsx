@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Failure } from "./api.ts";
 import { ageOf, json, moment } from "./text.ts";
 
@@ -161,6 +161,21 @@ export function More({
       {isBusy ? "loading…" : label}
     </button>
   );
+}
+
+/** The width of an element, at most `most`: for drawings that fit the screen without a scale. */
+export function useRoom(most = Number.MAX_SAFE_INTEGER) {
+  const box = useRef<HTMLDivElement>(null);
+  const [room, setRoom] = useState(Math.min(900, most));
+  useLayoutEffect(() => {
+    const { current } = box;
+    if (!current) return undefined;
+    const look = (): void => setRoom(Math.min(most, Math.max(240, Math.floor(current.clientWidth))));
+    const observer = new ResizeObserver(look);
+    observer.observe(current);
+    return () => observer.disconnect();
+  }, [most]);
+  return [box, room] as const;
 }
 
 /** What happened last, said aloud by screen readers. */

@@ -3,8 +3,16 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
-import { act, canAct, Failure } from "./api.ts";
-import { BudgetDialog, limitsOf } from "./decide.tsx";
+import { act, canAct } from "./api.ts";
+import {
+  BudgetDialog,
+  limitsOf,
+  type PlainAct,
+  PlainDialog,
+  problemOf,
+  Refused,
+  retrying,
+} from "./decide.tsx";
 import { Command, Dialog, say } from "./parts.tsx";
 import { go, link, route } from "./router.ts";
 import { shellWord } from "./text.ts";
@@ -29,7 +37,7 @@ export function Acts({ data, open }: { data: Shown; open: (act: Act) => void }):
           </button>
           {limitsOf(data.budget).length === 0 ? null : (
             <button type="button" disabled={!canAct.value} onClick={() => open("budget")}>
-              Raise the budget…
+              Budget…
             </button>
           )}
         </>
@@ -43,13 +51,6 @@ export function Acts({ data, open }: { data: Shown; open: (act: Act) => void }):
   );
 }
 
-const ACT_TITLES = {
-  fork: "Fork",
-  cancel: "Cancel the session",
-  retry: "Retry the session",
-  effects: "Change its effects",
-} as const;
-
 interface ActProps {
   readonly what: Act;
   readonly data: Shown;
@@ -57,40 +58,61 @@ interface ActProps {
 }
 
 export function ActDialog({ what, data, onClose }: ActProps): JSX.Element {
-  if (what !== "budget") return <PlainActDialog what={what} data={data} onClose={onClose} />;
-  return <BudgetDialog session={data.session} limits={limitsOf(data.budget)} onClose={onClose} />;
+  const { session } = data;
+  if (what === "fork") return <ForkDialog data={data} onClose={onClose} />;
+  if (what === "budget")
+    return <BudgetDialog session={session} limits={limitsOf(data.budget)} onClose={onClose} />;
+  const plain = { cancel: cancelling, retry: retrying, effects: switching(data) }[what](session);
+  return <PlainDialog {...plain} onClose={onClose} />;
 }
 
-function PlainActDialog({ what, data, onClose }: ActProps & { what: keyof typeof ACT_TITLES }): JSX.Element {
+function cancelling(session: string): PlainAct {
+  return {
+    title: "Cancel the session",
+    means: "It starts no further call and cannot be continued. Its log stays.",
+    label: "Reason",
+    verb: "Cancel the session",
+    line: (why) => `holdfast session cancel ${shellWord(session)} --why ${why}`,
+    run: (why) => act("session cancel", { session, why }),
+    done: `${session} is cancelled`,
+  };
+}
+
+function switching(data: Shown): (session: string) => PlainAct {
+  const effects = data.effects === "on" ? "off" : "on";
+  return (session) => ({
+    title: `Switch the fork's effects ${effects}`,
+    means:
+      effects === "on"
+        ? "Its tools run for real from now on, also those that its parent has called since the fork."
+        : "Its tools that change the world are refused from now on.",
+    label: "Reason",
+    verb: `Effects ${effects}`,
+    line: (why) => `holdfast session effects ${shellWord(session)} ${effects} --why ${why}`,
+    run: (why) => act("session effects", { session, effects, why }),
+    done: `the effects of ${session} are ${effects}`,
+  });
+}
+
+function ForkDialog({ data, onClose }: Omit<ActProps, "what">): JSX.Element {
   const version = Number(route.value.query["version"] ?? data.version);
-  const [name, setName] = useState(`${data.session}-fork-${version}`);
-  const [why, setWhy] = useState("");
+  const { session } = data;
+  const [name, setName] = useState(`${session}-fork-${version}`);
   const [problem, setProblem] = useState<string | null>(null);
   const [warned, setWarned] = useState<ResultOf<"session fork">["laterEffects"] | null>(null);
-  const effects = data.effects === "on" ? "off" : "on";
-  const { session } = data;
-  const lines = {
-    fork: `holdfast session fork ${shellWord(session)} ${shellWord(name)} --at ${version}`,
-    cancel: `holdfast session cancel ${shellWord(session)} --why ${shellWord(why || "…")}`,
-    retry: `holdfast session retry ${shellWord(session)} --why ${shellWord(why || "…")}`,
-    effects: `holdfast session effects ${shellWord(session)} ${effects} --why ${shellWord(why || "…")}`,
-  };
   const run = async (event: Event): Promise<void> => {
     event.preventDefault();
     try {
-      if (what === "fork") {
-        const { laterEffects } = await act("session fork", { session, id: name, version });
-        say(`${name} was forked from version ${version}; its effects are off`);
-        if (laterEffects.length > 0) {
-          setWarned(laterEffects);
-          return;
-        }
-        go(link("session", name));
-      } else if (what === "effects") await act("session effects", { session, effects, why });
-      else await act(`session ${what}`, { session, why });
+      const { laterEffects } = await act("session fork", { session, id: name, version });
+      say(`${name} was forked from version ${version}; its effects are off`);
+      if (laterEffects.length > 0) {
+        setWarned(laterEffects);
+        return;
+      }
+      go(link("session", name));
       onClose();
     } catch (error) {
-      setProblem(error instanceof Failure ? `${error.message}. ${error.hint}` : String(error));
+      setProblem(problemOf(error));
     }
   };
   if (warned !== null) {
@@ -113,33 +135,20 @@ function PlainActDialog({ what, data, onClose }: ActProps & { what: keyof typeof
     );
   }
   return (
-    <Dialog title={ACT_TITLES[what]} onClose={onClose}>
+    <Dialog title={`Fork at version ${version}`} onClose={onClose}>
       <form onSubmit={(event) => void run(event)}>
-        {what === "fork" ? (
-          <>
-            <p>
-              The fork shares the past up to version {version}. Its effects are off until you switch them on.
-            </p>
-            <label class="block">
-              Name of the new session
-              <input value={name} required onInput={(event) => setName(event.currentTarget.value)} />
-            </label>
-          </>
-        ) : (
-          <label class="block">
-            Reason
-            <input value={why} required onInput={(event) => setWhy(event.currentTarget.value)} />
-          </label>
-        )}
-        {problem === null ? null : (
-          <p class="problem" role="alert">
-            {problem}
-          </p>
-        )}
-        <Command line={lines[what]} />
+        <p class="sub">
+          The fork shares the past up to version {version}. Its effects are off until you switch them on.
+        </p>
+        <label class="block">
+          Name of the new session
+          <input value={name} required autofocus onInput={(event) => setName(event.currentTarget.value)} />
+        </label>
+        <Refused problem={problem} />
+        <Command line={`holdfast session fork ${shellWord(session)} ${shellWord(name)} --at ${version}`} />
         <footer class="acts">
           <button type="submit" class="main">
-            {what === "fork" ? `Fork at version ${version}` : ACT_TITLES[what]}
+            Fork at version {version}
           </button>
         </footer>
       </form>

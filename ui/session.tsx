@@ -25,7 +25,7 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
   if (data === null)
     return (
       <section aria-label="Session">
-        {error ? <Problem error={error} /> : <p class="sub pad">looking…</p>}
+        {error ? <Problem error={error} /> : <p class="sub pad">Looking…</p>}
       </section>
     );
   const spent = data.budget.spent;
@@ -33,7 +33,7 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
     <section aria-label={`Session ${data.session}`}>
       <header class="head">
         <p class="crumbs">
-          <a href={link("sessions")}>Sessions</a>
+          <a href={link("sessions")}>← Sessions</a>
         </p>
         <div class="title-line">
           <h1>
@@ -119,7 +119,7 @@ function Past({ data }: { data: Shown }): JSX.Element {
   return (
     <>
       {shown === null ? (
-        <p class="sub pad">looking…</p>
+        <p class="sub pad">Looking…</p>
       ) : (
         <>
           <Timeline data={shown} onPick={setPicked} />
@@ -403,7 +403,7 @@ function Transcript({ session, version }: { session: string; version: number }):
   const [before, setBefore] = useState<number | undefined>(undefined);
   const { data, error } = useAnswer("session at", { session, version, before }, () => false);
   if (error) return <Problem error={error} />;
-  if (data === null) return <p class="sub pad">looking…</p>;
+  if (data === null) return <p class="sub pad">Looking…</p>;
   return (
     <div class="transcript">
       <p class="sub">{`as of ${moment(data.at)}${data.label === null ? "" : `, ${data.label}`}: ${plural(data.total, "message")}`}</p>
@@ -436,7 +436,7 @@ function Difference({ session, one, other }: { session: string; one: number; oth
   const [before, after] = one < other ? [one, other] : [other, one];
   const { data, error } = useAnswer("session diff", { session, before, after }, () => false);
   if (error) return <Problem error={error} />;
-  if (data === null) return <p class="sub pad">looking…</p>;
+  if (data === null) return <p class="sub pad">Looking…</p>;
   const rows = [
     ...data.removed.map((each) => ["−", each] as const),
     ...data.changed.flatMap((each) => [["−", each.before] as const, ["+", each.after] as const]),
@@ -457,9 +457,17 @@ function Difference({ session, one, other }: { session: string; one: number; oth
       {data.steps.map(({ before: was, after: is }) => (
         <p key={`${was} ${is}`} class="sub">{`plan: ${was ?? "nothing"} → ${is ?? "nothing"}`}</p>
       ))}
+      {data.system.before === data.system.after ? null : (
+        <p class="sub">{`system prompt: ${data.system.before ?? "none"} → ${data.system.after ?? "none"}`}</p>
+      )}
       <p class="sub">
         {units
-          .map((unit) => `${unit}: ${data.spent.before[unit] ?? 0} → ${data.spent.after[unit] ?? 0}`)
+          .map((unit) => {
+            const [was, is] = [data.spent.before[unit] ?? 0, data.spent.after[unit] ?? 0];
+            return unit === "usd"
+              ? `spent ${usd(was)} → ${usd(is)}`
+              : `${unit} ${was.toLocaleString()} → ${is.toLocaleString()}`;
+          })
           .join(", ")}
       </p>
       <Command line={`holdfast session diff ${shellWord(session)} ${before} ${after}`} />
@@ -468,6 +476,19 @@ function Difference({ session, one, other }: { session: string; one: number; oth
 }
 
 // ---- Calls
+
+const SETTLED_BY: Readonly<Record<string, string>> = {
+  late: "by its late answer",
+  verify: "by verify",
+  person: "by a person",
+  interrupted: "because it was interrupted",
+  fork: "because it belongs to the parent",
+};
+
+/** The source of an outcome, where it is not the tool itself. */
+function settledBy({ settledBy: by }: Shown["calls"][number]): string {
+  return by === null ? "" : (SETTLED_BY[by] ?? "");
+}
 
 function Calls({ data }: { data: Shown }): JSX.Element {
   const calls = [...data.calls].reverse();
@@ -482,7 +503,7 @@ function Calls({ data }: { data: Shown }): JSX.Element {
             <strong class="name">{call.tool}</strong>
             <code class="grow text">{JSON.stringify(call.args)}</code>
             {call.attempt > 1 ? <span class="tag">attempt {call.attempt}</span> : null}
-            <span class="sub">{call.settledBy === null ? "" : `by ${call.settledBy}`}</span>
+            <span class="sub">{settledBy(call)}</span>
             <Age at={call.issuedAt} />
           </li>
         ))}

@@ -244,7 +244,7 @@ function SessionRow({
         {row.stale ? <Pill word="stale" /> : null} {row.title ?? ""}
       </span>
       <span class="cell open">
-        {row.openCalls === 0 ? null : <Pill word={plural(row.openCalls, "open call")} tone="warn" />}
+        {row.openCalls === 0 ? null : <Pill word={`${row.openCalls} open`} tone="warn" />}
       </span>
       <span class="cell goal">
         {row.goal === null ? null : <a href={link("goals", row.goal)}>{row.goal}</a>}

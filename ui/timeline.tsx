@@ -6,8 +6,9 @@
  */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
+import { useRoom } from "./parts.tsx";
 import { clock, lasting, moment } from "./text.ts";
 
 export type TimelineData = ResultOf<"session timeline">;
@@ -21,6 +22,9 @@ const LABEL = 150;
 const MIN_BAR = 5;
 const MIN_STEP = 3;
 const STRETCH = 0.25;
+const LETTER = 6.4;
+/** Bars of a lane above which names are left out where there is no room. */
+const MANY = 60;
 
 const ms = (iso: string): number => Date.parse(iso);
 
@@ -53,22 +57,27 @@ interface Placed {
   readonly x: number;
   readonly width: number;
   readonly row: number;
+  readonly isBeside: boolean;
 }
 
 /** Puts bars of a lane into as few rows as they need. */
 function place(
   bars: readonly Bar[],
-  x: (at: number) => number,
+  { x, width: most }: ReturnType<typeof makeScale>,
   end: number,
 ): { placed: Placed[]; rows: number } {
   const ends: number[] = [];
   const placed = bars.map((bar) => {
     const start = x(ms(bar.from));
     const width = Math.max(MIN_BAR, x(bar.until === null ? end : ms(bar.until)) - start);
+    // An effect that is too short for its name has it beside it, unless there are too many of them.
+    const beside = LETTER * bar.label.length + 10;
+    const isBeside =
+      bar.kind === "tool" && bars.length < MANY && beside > width && start + width + beside < most;
     let row = ends.findIndex((each) => each <= start);
     if (row < 0) row = ends.length;
-    ends[row] = start + width + 1;
-    return { bar, x: start, width, row };
+    ends[row] = start + width + (isBeside ? beside : 1);
+    return { bar, x: start, width, row, isBeside };
   });
   return { placed, rows: Math.max(1, ends.length) };
 }
@@ -83,12 +92,13 @@ function toneOf({ kind, status, effect }: Bar): string {
   return kind;
 }
 
-function titleOf({ kind, label, status, from, until, attempt, call }: Bar, end: number): string {
+function titleOf({ kind, label, status, from, until, attempt, call, answeredBy }: Bar, end: number): string {
   const took = lasting((until === null ? end : ms(until)) - ms(from));
   const tried = (attempt ?? 1) > 1 ? `, attempt ${attempt}` : "";
   if (kind === "gap") return `crash: ${label}`;
   if (kind === "repeat") return `${label}: not run again, it repeats an earlier call`;
-  if (kind === "wait") return `${label} waits for a person: ${took}, ${status}`;
+  if (kind === "wait")
+    return `${label} waits for a person: ${took}, ${status}${answeredBy === null ? "" : ` by ${answeredBy}`}`;
   return `${kind === "model" ? "model call" : kind === "verify" ? `verify of ${label}: ${status}` : `${label}${tried}: ${status}`}, ${took}${call === null ? "" : `, ${call}`}`;
 }
 
@@ -99,18 +109,10 @@ export function Timeline({
   data: TimelineData;
   onPick: (seq: number) => void;
 }): JSX.Element {
-  const box = useRef<HTMLDivElement>(null);
-  const [room, setRoom] = useState(900);
-  useEffect(() => {
-    const observer = new ResizeObserver(([entry]) =>
-      setRoom(Math.max(240, Math.floor(entry?.contentRect.width ?? 900))),
-    );
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
+  const [box, room] = useRoom();
   const isNarrow = room < 560;
   const left = isNarrow ? 0 : LABEL;
-  const drawn = useMemo(() => layout(data, room - left - 16), [data, room, left]);
+  const drawn = useMemo(() => layout(data, room - left - 32), [data, room, left]);
   const { lanes, scale, height, ticks, end } = drawn;
   useEffect(() => {
     if (box.current) box.current.scrollLeft = box.current.scrollWidth;
@@ -166,7 +168,7 @@ export function Timeline({
               >
                 <title>{`token ${lane.token}: ${lane.owner ?? "earlier"}, from ${moment(lane.from)}`}</title>
               </rect>
-              {placed.map(({ bar, x: at, width: wide, row }) => (
+              {placed.map(({ bar, x: at, width: wide, row, isBeside }) => (
                 <g
                   key={`${bar.kind} ${bar.seq}`}
                   class={`bar ${toneOf(bar)} ${bar.until === null ? "open" : ""}`}
@@ -174,11 +176,13 @@ export function Timeline({
                 >
                   <title>{titleOf(bar, end)}</title>
                   <rect x={at} y={3 + row * (BAR + GAP)} width={wide} height={BAR} rx={3} />
-                  {wide > 44 ? (
-                    <text x={at + 5} y={3 + row * (BAR + GAP) + 12}>
-                      {bar.kind === "gap" ? "crash" : bar.label.slice(0, Math.floor((wide - 8) / 6.6))}
-                    </text>
-                  ) : null}
+                  <text
+                    x={isBeside ? at + wide + 4 : at + 5}
+                    y={3 + row * (BAR + GAP) + 12}
+                    class={isBeside ? "beside" : ""}
+                  >
+                    {isBeside ? bar.label : nameIn(bar, wide)}
+                  </text>
                 </g>
               ))}
             </g>
@@ -187,6 +191,14 @@ export function Timeline({
       </svg>
     </div>
   );
+}
+
+/** The name of a bar as far as there is room in it; nothing if that would be a riddle. */
+function nameIn({ kind, label }: Bar, width: number): string {
+  const name = kind === "gap" ? "crash" : kind === "wait" ? "waits for a person" : label;
+  const letters = Math.floor((width - 9) / LETTER);
+  if (name.length <= letters) return name;
+  return letters < 5 ? "" : `${name.slice(0, letters - 1)}…`;
 }
 
 function LaneLabel({ lane }: { lane: Lane }): JSX.Element {
@@ -211,7 +223,7 @@ function layout(data: TimelineData, width: number) {
   let y = HEAD;
   const lanes = data.lanes.map((lane) => {
     const own = data.bars.filter(({ token }) => token === lane.token);
-    const { placed, rows } = place(own, scale.x, end);
+    const { placed, rows } = place(own, scale, end);
     const height = Math.max(rows * (BAR + GAP) + 2, 34);
     const x = scale.x(ms(lane.from));
     const made = {
