@@ -311,7 +311,9 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
       return false;
     } catch (error) {
       const said = String((error as { stderr?: Buffer }).stderr);
-      if (!/unknown (option|command)|missing required|too many arguments|is not one of|Usage/i.test(said))
+      if (
+        !/unknown option|no command|missing required|required option|too many arguments|Invalid/i.test(said)
+      )
         return false;
       process.stderr.write(`${line}\n${said}\n`);
       return true;
