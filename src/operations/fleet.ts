@@ -2,8 +2,8 @@
  * The fleet: its processes, its spending and the latency of its calls.
  *
  * The figures cover the time that was asked for. They come from the timelines of the sessions that changed
- * in it, so a session's plot and these figures agree. An attempt's latency is the length of its bar. A wait for a
- * person has a bar of its own.
+ * in it, so a session's plot and these figures agree. An attempt's latency is the length of its bar. A wait
+ * for a person has a bar of its own.
  */
 
 import { statSync } from "node:fs";
