@@ -2,7 +2,7 @@
  * The fast path of an append: batches that only continue one existing stream each, which almost all do.
  * The SQL functions, and the code that fills their parameters. `append.ts` has the whole protocol.
  *
- *     append_single   one batch with at most one guard and one item, each value a parameter of its own
+ *     append_single   one batch with at most one lease and one item, each value a parameter of its own
  *     append_plain    any number of batches as arrays, each statement for all of them
  *     append_batches    the slow path (`schema-1-append.ts`): every case, and the only one that refuses
  *
@@ -13,7 +13,7 @@
  */
 
 import type { Item, StreamFacets } from "../../model/stream/index.ts";
-import type { Batch, Write } from "../../store.ts";
+import type { Batch, BatchLease, Guard, Write } from "../../store.ts";
 import type { Value, WriteContext } from "./database.ts";
 import { toBytes, toText, toTextOrNull } from "./rows.ts";
 import * as sql from "./schema-1-functions.ts";
@@ -27,10 +27,16 @@ export interface EncodedPayloads {
 /** True for a batch that appends events to one existing stream and touches neither keys nor artifacts. */
 export function takesFastPath({ writes, lease }: Batch): boolean {
   const [write] = writes;
-  if (lease || !write || writes.length > 1 || write.expect.seq <= 0 || write.fork) return false;
+  if (!write || writes.length > 1 || write.expect.seq <= 0 || write.fork) return false;
+  if (lease && !isOnlyLease(lease, write.guards ?? [])) return false;
   const { claims, releases, artifacts, items } = write;
   if (claims?.length || releases?.length || artifacts?.length) return false;
   return !items?.length || areComplete(items);
+}
+
+/** A taken lease has no guard yet; a released one is its own guard. */
+function isOnlyLease({ act, name, token }: BatchLease, guards: readonly Guard[]): boolean {
+  return guards.every((guard) => act === "release" && guard.lease === name && guard.token === token);
 }
 
 /** Each item says whether it is done, and none is there twice: one statement cannot change a row twice. */
@@ -84,7 +90,7 @@ const ONE_PARAMETERS = [
   "p_batch text, p_codec text, p_payload text, p_bytes bytea",
   "p_open_calls integer, p_is_marked boolean, p_expires_at bigint",
   "p_facets integer, p_facet_texts text[]",
-  "p_lease text, p_token bigint",
+  "p_lease text, p_token bigint, p_act integer, p_owner text, p_holder text, p_ttl bigint",
   "p_kind text, p_id text, p_item_seq integer, p_end_seq integer",
   "p_status text, p_name text, p_key text, p_item_at bigint, p_done_at bigint",
 ].flatMap((line) => line.split(", "));
@@ -97,9 +103,8 @@ export function oneArguments(
   { batch, payloads: [payload = ""] }: EncodedPayloads,
 ): Value[] {
   const [write] = batch.writes as [Write];
-  const { stream, expect, count, at, sum, codec, facets = {}, guards, items } = write;
+  const { stream, expect, count, at, sum, codec, facets = {}, items } = write;
   const isText = typeof payload === "string";
-  const guard = guards?.[0];
   return [
     store,
     allowLoss,
@@ -118,8 +123,7 @@ export function oneArguments(
     openMark(write) ?? null,
     facets.expiresAt ?? null,
     ...facetArguments(facets),
-    guard ? toText(guard.lease) : null,
-    guard?.token ?? null,
+    ...leaseArguments(leasesOf(batch)[0]),
     ...itemArguments(items?.[0]),
   ];
 }
@@ -129,6 +133,40 @@ function facetArguments(facets: StreamFacets): [Value, Value] {
   const bits = facetBits(facets);
   if ((bits & ~FACET.expiresAt) === 0 && facets.expiresAt !== null) return [null, null];
   return [bits, TEXT_FACETS.map((name) => toTextOrNull(facets[name]))];
+}
+
+/** Acts on a lease: an append needs a held one, takes a free one, or releases its own. */
+const ACT = { guard: 0, take: 1, release: 2 } as const;
+
+interface LeaseAct {
+  readonly act: keyof typeof ACT;
+  readonly lease: string;
+  readonly token: number;
+  /** Of the new owner; null unless the lease is taken. */
+  readonly owner: string | null;
+  readonly holder: string | null;
+  readonly ttlMs: number | null;
+}
+
+function leasesOf({ lease, writes }: Batch): LeaseAct[] {
+  if (!lease) {
+    const guards = writes.flatMap((write) => write.guards ?? []);
+    return guards.map((guard) => ({ act: "guard", ...guard, ...NO_OWNER, lease: toText(guard.lease) }));
+  }
+  const { act, name, token } = lease;
+  if (act === "release") return [{ act, lease: toText(name), token, ...NO_OWNER }];
+  const { holder, ttlMs } = lease;
+  const owner = { owner: toText(holder.owner), holder: JSON.stringify(holder), ttlMs: Math.round(ttlMs) };
+  return [{ act, lease: toText(name), token, ...owner }];
+}
+
+const NO_OWNER = { owner: null, holder: null, ttlMs: null } as const;
+const NO_LEASE: readonly Value[] = Array.from({ length: 6 }, () => null);
+
+function leaseArguments(leaseAct: LeaseAct | undefined): readonly Value[] {
+  if (!leaseAct) return NO_LEASE;
+  const { act, lease, token, owner, holder, ttlMs } = leaseAct;
+  return [lease, token, ACT[act], owner, holder, ttlMs];
 }
 
 const NO_ITEM: readonly Value[] = Array.from({ length: 9 }, () => null);
@@ -169,7 +207,7 @@ const insertItem = (schema: string): string =>
  * So each value is a parameter with its column's type, and rare values have statements of their own.
  */
 const appendFastOne = (schema: string): string => `
--- Like append_plain, for one batch with at most one guard and one item. Returns whether it is stored.
+-- Like append_plain, for one batch with at most one lease and one item. Returns whether it is stored.
 CREATE FUNCTION ${schema}.append_single(
   ${ONE_PARAMETERS.join(", ")}
 ) RETURNS boolean LANGUAGE plpgsql ${ONE_SETTINGS} AS $function$
@@ -190,7 +228,7 @@ BEGIN
   END IF;
   IF NOT FOUND THEN RETURN false; END IF;
 
-  IF p_lease IS NOT NULL THEN
+  IF p_act = ${ACT.guard} THEN
     SELECT l.expires_at, l.ttl INTO v_expires_at, v_ttl FROM ${schema}.leases AS l
     WHERE l.namespace = p_namespace AND l.name = p_lease AND l.token = p_token AND l.holder IS NOT NULL
       FOR UPDATE;
@@ -200,6 +238,15 @@ BEGIN
       UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl WHERE l.namespace = p_namespace
         AND l.name = p_lease;
     END IF;
+  ELSIF p_act = ${ACT.take} THEN
+    UPDATE ${schema}.leases AS l SET token = p_token, owner = p_owner, holder = p_holder, ttl = p_ttl,
+      expires_at = ${schema}.now_ms() + p_ttl
+    WHERE l.namespace = p_namespace AND l.name = p_lease AND l.token = p_token - 1 AND l.holder IS NULL;
+    IF NOT FOUND THEN ${sql.LEASE_LOST}; END IF;
+  ELSIF p_act = ${ACT.release} THEN
+    UPDATE ${schema}.leases AS l SET owner = NULL, holder = NULL, expires_at = ${schema}.now_ms()
+    WHERE l.namespace = p_namespace AND l.name = p_lease AND l.token = p_token AND l.holder IS NOT NULL;
+    IF NOT FOUND THEN ${sql.LEASE_LOST}; END IF;
   END IF;
 
   INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
@@ -224,13 +271,14 @@ BEGIN
 END $function$;
 `;
 
-/** The values that the arrays of `append_plain` hold for each batch, guard and item, in this order. */
+/** The values that the arrays of `append_plain` hold for each batch, lease and item, in this order. */
 const TEXTS = ["namespace", "stream", "batch", "codec", "status", "title", "goal", "budget"] as const;
 const NUMBERS = [
   ...(["generation", "seq", "count", "at", "sum", "from", "bytes", "isText"] as const),
   ...(["facets", "openCalls", "isMarked", "expiresAt"] as const),
 ];
-const GUARD_TEXTS = ["namespace", "lease"] as const;
+const LEASE_TEXTS = ["namespace", "lease", "owner", "holder"] as const;
+const LEASE_NUMBERS = ["batch", "token", "act", "ttl"] as const;
 const ITEM_TEXTS = ["kind", "id", "status", "name", "key"] as const;
 const ITEM_NUMBERS = ["batch", "seq", "endSeq", "at", "doneAt"] as const;
 
@@ -252,7 +300,7 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 export function fastArguments(group: readonly EncodedPayloads[]): Value[] {
   const texts: Texts = [];
   const numbers: Numbers = [];
-  const guards: { namespace: string; lease: string; token: number }[] = [];
+  const leases: (LeaseAct & { namespace: string; batch: number })[] = [];
   const itemTexts: Texts = [];
   const itemNumbers: Numbers = [];
   const payloads = group.flatMap((each) => each.payloads.map(toBytes));
@@ -265,19 +313,18 @@ export function fastArguments(group: readonly EncodedPayloads[]): Value[] {
     texts.push(...TEXT_FACETS.map((name) => toTextOrNull(write.facets?.[name])));
     numbers.push(...numbersOf(write, offset, bytes));
     offset += bytes;
-    for (const { lease, token } of write.guards ?? [])
-      guards.push({ namespace, lease: toText(lease), token });
+    for (const each of leasesOf(batch)) leases.push({ ...each, namespace, batch: index });
     for (const { kind, id, status, name, key, seq, endSeq, at, doneAt } of write.items ?? []) {
       itemTexts.push(toText(kind), toText(id), toTextOrNull(status), toTextOrNull(name), toTextOrNull(key));
       itemNumbers.push(index, seq ?? null, endSeq ?? null, at ?? null, doneAt ?? null);
     }
   });
-  guards.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.lease, b.lease));
+  leases.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.lease, b.lease));
   return [
     texts,
     numbers,
-    guards.flatMap(({ namespace, lease }) => [namespace, lease]),
-    guards.map(({ token }) => token),
+    leases.flatMap(({ namespace, lease, owner, holder }) => [namespace, lease, owner, holder]),
+    leases.flatMap(({ batch, token, act, ttlMs }) => [batch, token, ACT[act], ttlMs]),
     itemTexts,
     itemNumbers,
     Buffer.concat(payloads),
@@ -297,7 +344,7 @@ function numbersOf(write: Write, offset: number, bytes: number): Numbers {
   ];
 }
 
-/** SQL for one value of the batch, guard or item at index `of`, counted from 0. */
+/** SQL for one value of the batch, lease or item at index `of`, counted from 0. */
 const element =
   <Name extends string>(array: string, names: readonly Name[]) =>
   (name: Name, of: string): string =>
@@ -305,7 +352,8 @@ const element =
 
 const text = element("p_texts", TEXTS);
 const number = element("p_numbers", NUMBERS);
-const guardText = element("p_guards", GUARD_TEXTS);
+const leaseText = element("p_lease_texts", LEASE_TEXTS);
+const leaseNumber = element("p_lease_numbers", LEASE_NUMBERS);
 const itemText = element("p_item_texts", ITEM_TEXTS);
 const itemNumber = element("p_item_numbers", ITEM_NUMBERS);
 
@@ -325,7 +373,19 @@ const endsAtSeq = (i: string): string =>
     AND s.generation = ${number("generation", i)} AND s.seq = ${number("seq", i)}`;
 
 const isLease = (i: string): string =>
-  `l.namespace = ${guardText("namespace", i)} AND l.name = ${guardText("lease", i)}`;
+  `l.namespace = ${leaseText("namespace", i)} AND l.name = ${leaseText("lease", i)}`;
+
+const isTake = (i: string): string => `${leaseNumber("act", i)} = ${ACT.take}`;
+
+/** True if the lease is as the batch needs it: free with the token before its own, or held with its own. */
+const isAsNeeded = (i: string): string =>
+  `CASE WHEN ${isTake(i)} THEN l.token = ${leaseNumber("token", i)} - 1 AND l.holder IS NULL
+        ELSE l.token = ${leaseNumber("token", i)} AND l.holder IS NOT NULL END`;
+
+/** Leases of batches that are stored. */
+const storedLeases = (i: string): string =>
+  `generate_series(0, v_leases - 1) AS ${i}
+      WHERE ${leaseNumber("batch", i)} = ANY (v_done)`;
 
 const IS_DUE = "l.expires_at - v_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl";
 
@@ -352,25 +412,27 @@ const insertItems = (schema: string, i: string, batch: string): string =>
 const appendFast = (schema: string): string => `
 -- Stores batches of one write each that continue a live stream where it ends, with neither keys nor
 -- artifacts. Returns NULL if all are stored, else the indexes of those that are, counted from 0. The others
--- have changed nothing and are for append_batches, which knows every case. A guard that does not hold
--- undoes everything. Batches and guards arrive in the order of their names and are locked in it, streams
--- before leases. A row that was locked by another transaction is seen as that transaction left it. Each
+-- have changed nothing and are for append_batches, which knows every case. A lease that is not as a batch
+-- needs it undoes everything. Batches and leases arrive in the order of their names and are locked in it,
+-- streams before leases. A row that was locked by another transaction is seen as that transaction left it. Each
 -- lease is looked up alone (hence the LIMIT): the server would otherwise read the whole table where it
 -- estimates that few leases are held.
 CREATE FUNCTION ${schema}.append_plain(
   p_store text, p_allow_loss boolean, p_lock_ms integer, p_texts text[], p_numbers bigint[],
-  p_guards text[], p_tokens bigint[], p_item_texts text[], p_item_numbers bigint[], p_bytes bytea
+  p_lease_texts text[], p_lease_numbers bigint[], p_item_texts text[], p_item_numbers bigint[], p_bytes bytea
 ) RETURNS integer[] LANGUAGE plpgsql ${sql.INDEX_PLANS_ONLY} AS $function$
 DECLARE
   v_count CONSTANT integer := cardinality(p_numbers) / ${NUMBERS.length};
-  v_guards CONSTANT integer := cardinality(p_tokens);
+  v_leases CONSTANT integer := cardinality(p_lease_numbers) / ${LEASE_NUMBERS.length};
   v_items CONSTANT integer := cardinality(p_item_numbers) / ${ITEM_NUMBERS.length};
   v_now bigint;
   v_store text;
   v_seal text;
   v_done integer[];
-  v_held integer;
+  v_is_held boolean;
   v_is_due boolean;
+  v_changes integer;
+  v_changed integer;
 BEGIN${sql.beginWrite(schema)}
   v_now := ${schema}.now_ms();
 
@@ -380,16 +442,28 @@ BEGIN${sql.beginWrite(schema)}
   SELECT coalesce(array_agg(i), '{}') INTO v_done FROM stored;
   IF v_done = '{}' THEN RETURN v_done; END IF;
 
-  IF v_guards > 0 THEN
-    SELECT count(*), bool_or(${IS_DUE}) INTO v_held, v_is_due
-    FROM generate_series(0, v_guards - 1) AS i CROSS JOIN LATERAL (
-      SELECT l.token, l.holder, l.expires_at, l.ttl FROM ${schema}.leases AS l
-      WHERE ${isLease("i")} LIMIT 1 FOR UPDATE) AS l
-    WHERE l.token = p_tokens[i + 1] AND l.holder IS NOT NULL;
-    IF v_held < v_guards THEN ${sql.LEASE_LOST}; END IF;
+  IF v_leases > 0 THEN
+    SELECT bool_and(coalesce(l.is_as_needed, false)), bool_or(l.is_due),
+      count(*) FILTER (WHERE ${leaseNumber("act", "i")} <> ${ACT.guard})
+    INTO v_is_held, v_is_due, v_changes
+    FROM (SELECT i FROM ${storedLeases("i")}) AS stored LEFT JOIN LATERAL (
+      SELECT ${isAsNeeded("i")} AS is_as_needed, ${IS_DUE} AS is_due FROM ${schema}.leases AS l
+      WHERE ${isLease("i")} LIMIT 1 FOR UPDATE) AS l ON true;
+    IF NOT v_is_held THEN ${sql.LEASE_LOST}; END IF;
     IF v_is_due THEN
-      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl FROM generate_series(0, v_guards - 1) AS i
+      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl FROM (SELECT i FROM ${storedLeases("i")}
+        AND ${leaseNumber("act", "i")} = ${ACT.guard}) AS stored
       WHERE ${isLease("i")} AND ${IS_DUE};
+    END IF;
+    IF v_changes > 0 THEN
+      UPDATE ${schema}.leases AS l SET token = ${leaseNumber("token", "i")}, owner = ${leaseText("owner", "i")},
+        holder = ${leaseText("holder", "i")}, ttl = coalesce(${leaseNumber("ttl", "i")}, l.ttl),
+        expires_at = v_now + coalesce(${leaseNumber("ttl", "i")}, 0)
+      FROM (SELECT i FROM ${storedLeases("i")} AND ${leaseNumber("act", "i")} <> ${ACT.guard}) AS stored
+      WHERE ${isLease("i")};
+      GET DIAGNOSTICS v_changed = ROW_COUNT;
+      -- Two batches change the same lease.
+      IF v_changed < v_changes THEN ${sql.LEASE_LOST}; END IF;
     END IF;
   END IF;
 

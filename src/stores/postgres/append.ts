@@ -10,7 +10,8 @@
  *
  *     1  check that this is still the store that was opened, unsealed, on a durable server
  *     2  lock the streams in the order of their names; advance those that end where their batch begins
- *     3  lock the leases in the order of their names; a lost lease undoes everything
+ *     3  lock the leases in the order of their names; take and release those that a batch takes or releases.
+ *        A lease that is not as a batch needs it undoes everything
  *     4  store the events and items of the advanced streams
  *     5  commit; only then does the statement answer which batches are stored
  *

@@ -4,7 +4,7 @@
 import fc from "fast-check";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { AppendOutcome, Item, Store, StreamFacets, Write } from "../../../src/store.ts";
+import type { AppendOutcome, BatchLease, Item, Store, StreamFacets, Write } from "../../../src/store.ts";
 import { append, batchOf, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestSchema } from "./schema.ts";
 
@@ -60,6 +60,58 @@ test("an append to an existing stream costs one statement, also among many and w
   await pool.end();
 });
 
+const taking = (name: string, token: number, owner = "me"): BatchLease => {
+  return { act: "take", name, token, holder: holder(owner), ttlMs: 60_000 };
+};
+const releasing = (name: string, token: number): BatchLease => ({ act: "release", name, token });
+
+/** An append that also takes a lease, or releases the one that it needs. */
+async function appendWith(
+  through: Store,
+  lease: BatchLease,
+  stream: string,
+  seq: number,
+): Promise<AppendOutcome> {
+  const isRelease = lease.act === "release";
+  const guards = isRelease ? [{ lease: lease.name, token: lease.token }] : [];
+  return through.append({ ...batchOf(write(stream, seq, [seq], { guards })), lease });
+}
+
+async function leaseRows(): Promise<unknown[]> {
+  return schema.query("SELECT name, token::integer, owner FROM $schema.leases ORDER BY name");
+}
+
+test("appends that take and release leases cost one statement, alone and as a group", async () => {
+  const names = Array.from({ length: 6 }, (_, index) => `session/s${index}`);
+  await create(...names);
+  for (const name of names) await appendWith(store, taking(name, 1), name, 1);
+  const [first = ""] = names;
+  const { pool, sent } = watchedPool();
+  const watched = await schema.open({ pool, notify: false });
+  sent.length = 0;
+  await appendWith(watched, releasing(first, 1), first, 2);
+  expect(await leaseRows()).toMatchObject([{ token: 1, owner: null }, ...names.slice(1).map(() => ({}))]);
+  await appendWith(watched, taking(first, 2), first, 3);
+  expect(sent).toEqual([1, 2].map(() => expect.stringContaining("append_single")));
+  sent.length = 0;
+  const both = names.map((name) =>
+    name === first
+      ? appendWith(watched, releasing(name, 2), name, 4)
+      : appendWith(watched, releasing(name, 1), name, 2),
+  );
+  expect(await Promise.all(both)).toMatchObject(names.map(() => ({ outcome: "ok", resent: false })));
+  const expected = names.map((name) => ({ name, token: name === first ? 2 : 1, owner: null }));
+  expect(await leaseRows()).toEqual(expected);
+  const again = names.map((name) =>
+    appendWith(watched, taking(name, name === first ? 3 : 2), name, name === first ? 5 : 3),
+  );
+  expect(await Promise.all(again)).toMatchObject(names.map(() => ({ outcome: "ok", resent: false })));
+  expect(await leaseRows()).toEqual(expected.map((row) => ({ ...row, token: row.token + 1, owner: "me" })));
+  expect(sent).toEqual([1, 2].map(() => expect.stringContaining("append_plain")));
+  await watched.close();
+  await pool.end();
+});
+
 test.each([
   [99, "append_plain"],
   [100, "append_single"],
@@ -108,6 +160,41 @@ describe("in a group with rejected batches", () => {
     ]);
     const seqs = ["a", "b", "c", "d"].map((name) => headSeq(store, `session/${name}`));
     expect(await Promise.all(seqs)).toEqual([2, 2, 2, 1]);
+    expect(await store.check()).toEqual([]);
+  });
+
+  test("a stale batch neither takes nor releases its lease", async () => {
+    const names = ["a", "b", "c", "d"].map((name) => `session/${name}`);
+    await create(...names);
+    await take("session/a");
+    const outcomes = await Promise.all([
+      appendWith(store, releasing("session/a", 1), "session/a", 9),
+      appendWith(store, taking("session/b", 1), "session/b", 9),
+      append(store, write("session/c", 1, ["good"])),
+      append(store, write("session/d", 1, ["good"])),
+    ]);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(["conflict", "conflict", "ok", "ok"]);
+    expect(await leaseRows()).toEqual([{ name: "session/a", token: 1, owner: "me" }]);
+  });
+
+  test("of two batches that take one lease, one wins; a lease of another is not taken", async () => {
+    const names = ["a", "b", "c", "d"].map((name) => `session/${name}`);
+    await create(...names);
+    await take("session/a");
+    const free = { act: "release", namespace: NAMESPACE, lease: { lease: "session/a", token: 1 } } as const;
+    await store.lease(free);
+    await take("session/d");
+    const outcomes = await Promise.all([
+      appendWith(store, taking("session/a", 2, "one"), "session/a", 1),
+      appendWith(store, taking("session/a", 2, "two"), "session/b", 1),
+      append(store, write("session/c", 1, ["good"])),
+      appendWith(store, taking("session/d", 2, "thief"), "session/d", 1),
+    ]);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(["ok", "fenced", "ok", "fenced"]);
+    expect(await leaseRows()).toEqual([
+      { name: "session/a", token: 2, owner: "one" },
+      { name: "session/d", token: 1, owner: "me" },
+    ]);
     expect(await store.check()).toEqual([]);
   });
 
@@ -331,6 +418,8 @@ describe("random batches", () => {
     { facets: some(facets), items: some(items), payload, codec: fc.option(text), at: fc.nat() },
     { requiredKeys: ["payload", "codec", "at"] },
   ) as fc.Arbitrary<Partial<Write>>;
+  /** What the batch does with the lease of its stream, if anything. */
+  const act = fc.constantFrom("none", "guard", "take", "release");
 
   /** Everything that is stored in the streams whose names start with `prefix`. */
   async function contents(prefix: string): Promise<unknown> {
@@ -340,6 +429,8 @@ describe("random batches", () => {
         status, title, goal, budget FROM $schema.streams`,
       writes: `SELECT ${name} AS stream, first, last, at, sum, codec, payload, bytes FROM $schema.writes`,
       items: `SELECT ${name} AS stream, kind, id, seq, end_seq, at, done_at, status, name, key FROM $schema.items`,
+      leases: `SELECT ${name} AS stream, token, owner, holder, ttl, expires_at > 0 AS expires
+        FROM (SELECT name AS stream, * FROM $schema.leases) AS leases`,
     };
     const read = (sql: string) => schema.query(`${sql} WHERE stream LIKE '${prefix}%' ORDER BY 1, 2, 3`);
     return Promise.all(Object.values(tables).map(read));
@@ -348,14 +439,30 @@ describe("random batches", () => {
   test("leave the same rows on the fast path, alone or in a group, and on the slow path", async () => {
     let runs = 0;
     await fc.assert(
-      fc.asyncProperty(fc.array(parts, { minLength: 1, maxLength: 6 }), async (writes) => {
+      fc.asyncProperty(fc.array(fc.tuple(parts, act), { minLength: 1, maxLength: 6 }), async (batches) => {
         const run = runs++;
         const prefixes = ["one", "group", "slow"].map((path) => `session/${path}-${run}-`);
         const [one, group, slow] = prefixes as [string, string, string];
-        const names = writes.map((_, index) => String(index));
+        const names = batches.map((_, index) => String(index));
         await create(...prefixes.flatMap((prefix) => names.map((name) => prefix + name)));
-        const send = (prefix: string, name: string, extra: Partial<Write> = {}) =>
-          append(store, write(prefix + name, 1, [1], { ...writes[Number(name)], ...extra }));
+        for (const prefix of prefixes) {
+          for (const name of names) {
+            await take(prefix + name);
+            const lease = { lease: prefix + name, token: 1 };
+            const isFree = batches[Number(name)]?.[1] === "take";
+            if (isFree) await store.lease({ act: "release", namespace: NAMESPACE, lease });
+          }
+        }
+        const send = (prefix: string, name: string, extra: Partial<Write> = {}) => {
+          const stream = prefix + name;
+          const [part, does] = batches[Number(name)] as [Partial<Write>, string];
+          const needs = does === "guard" || does === "release";
+          const guards = needs ? [{ lease: stream, token: 1 }] : [];
+          const batch = batchOf(write(stream, 1, [1], { ...part, guards, ...extra }));
+          if (does === "take") return store.append({ ...batch, lease: taking(stream, 2, "next") });
+          if (does === "release") return store.append({ ...batch, lease: releasing(stream, 1) });
+          return store.append(batch);
+        };
         for (const name of names) expect(await send(one, name)).toMatchObject({ outcome: "ok" });
         await Promise.all(names.map((name) => send(group, name)));
         // Releasing a key, even one that does not exist, is for the slow path only.
