@@ -445,26 +445,37 @@ export class SessionCore {
 
 const WATCH_MS = 100;
 
-/** Reads others' events (cancel, answers, prompts) soon after they come, not only at the next conflict. */
+/**
+ * Reads others' events (cancel, answers, prompts) soon after they come, not only at the next conflict.
+ *
+ * Our own commits end in hints, too. Each proves that no other event came before it, so a run that commits
+ * again and again reads nothing: it looks once it has been quiet for a moment.
+ */
 export function watchForCancel(session: SessionCore, cancelled: AbortController): () => void {
   const { own, journal } = session;
   let timer: NodeJS.Timeout | null = null;
-  const look = (): void => {
-    timer = null;
-    own.log.refresh().then(
-      ({ status }) => {
-        const hint = "Call session.reopen() to continue it.";
-        const error = new HoldfastError("SESSION_ENDED", `session ${session.id} was cancelled`, { hint });
-        if (status === "cancelled") cancelled.abort(error);
-      },
-      (error: unknown) => {
+  const check = (): void => {
+    if (own.state.status !== "cancelled") return;
+    const hint = "Call session.reopen() to continue it.";
+    cancelled.abort(new HoldfastError("SESSION_ENDED", `session ${session.id} was cancelled`, { hint }));
+  };
+  const lookOnceQuiet = (seq: number): void => {
+    timer = setTimeout(() => {
+      timer = null;
+      const now = own.log.head.seq;
+      if (now !== seq) {
+        check();
+        lookOnceQuiet(now);
+        return;
+      }
+      own.log.refresh().then(check, (error: unknown) => {
         // The store was closed while the run was being given up.
         if (!isHoldfastError(error, "STORE_CLOSED")) journal.warn(error);
-      },
-    );
+      });
+    }, WATCH_MS).unref();
   };
   const unwatch = journal.watch(own.log.stream, () => {
-    timer ??= setTimeout(look, WATCH_MS).unref();
+    if (!timer) lookOnceQuiet(own.log.head.seq);
   });
   return () => {
     unwatch();

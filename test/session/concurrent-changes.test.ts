@@ -1,8 +1,9 @@
 /** Changes while the owner of a session waits: the caller gets the current state, not a stale one. */
 
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { z } from "zod";
-import { agentTool, Holdfast, Journal, tool } from "../../src/index.ts";
+import { agentTool, Holdfast, Journal, type Model, tool } from "../../src/index.ts";
+import type { Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import { Gate } from "../journal/gate.ts";
 import { altered } from "../journal/places.ts";
@@ -216,4 +217,55 @@ test("a run that waited for another one starts with the latest messages", async 
   const options = { model: script([callBlock("c1", "pay")], "done"), tools: [broken], prompt: "go" };
   const [first, second] = await Promise.all([session.run(options), session.run(options)]);
   expect([first.status, second.status]).toEqual(["waiting", "done"]);
+});
+
+test("a run reads others' events once it is quiet, and not between its own commits", async () => {
+  const store = openMemory();
+  let hint = (): void => undefined;
+  let reads = 0;
+  const watched = new Proxy(store, {
+    get(target, name) {
+      if (name === "watch") {
+        return (_request: unknown, changed: () => void) => {
+          hint = changed;
+          return () => undefined;
+        };
+      }
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      if (name !== "read") return value.bind(target);
+      return (request: Parameters<Store["read"]>[0]) => {
+        reads += 1;
+        return target.read(request);
+      };
+    },
+  });
+  const quiet: (() => void)[] = [];
+  const real = globalThis.setTimeout;
+  const kept = (act: () => void, ms = 0) =>
+    ms === 100 ? real(() => undefined, quiet.push(act)) : real(act, ms);
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(kept as typeof setTimeout);
+  const pass = (): void => {
+    for (const act of quiet.splice(0)) act();
+  };
+  const holdfast = new Holdfast(new Journal({ store: watched }));
+  const pay = counting({ effects: [] }, "pay");
+  const session = await holdfast.session("chat");
+  let turn = 0;
+  const seen: number[] = [];
+  reads = 0;
+  const model: Model = async () => {
+    turn += 1;
+    pass();
+    hint();
+    seen.push(reads);
+    if (turn < 4) return { message: { blocks: [callBlock(`c${turn}`, "pay", { turn })] } };
+    pass();
+    seen.push(reads);
+    return { message: { text: "Paid." } };
+  };
+  await session.run({ model, tools: [pay], prompt: "Pay." });
+  expect(seen).toEqual([0, 0, 0, 0, 1]);
+  vi.restoreAllMocks();
+  await holdfast.close();
 });
