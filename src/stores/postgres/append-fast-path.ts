@@ -142,7 +142,7 @@ interface LeaseAct {
   readonly act: keyof typeof ACT;
   readonly lease: string;
   readonly token: number;
-  /** Of the new owner; null unless the lease is taken. */
+  /** The new owner's; null unless the lease is taken. */
   readonly owner: string | null;
   readonly holder: string | null;
   readonly ttlMs: number | null;
@@ -414,12 +414,13 @@ const appendFast = (schema: string): string => `
 -- artifacts. Returns NULL if all are stored, else the indexes of those that are, counted from 0. The others
 -- have changed nothing and are for append_batches, which knows every case. A lease that is not as a batch
 -- needs it undoes everything. Batches and leases arrive in the order of their names and are locked in it,
--- streams before leases. A row that was locked by another transaction is seen as that transaction left it. Each
--- lease is looked up alone (hence the LIMIT): the server would otherwise read the whole table where it
+-- streams before leases. A row that was locked by another transaction is seen as that transaction left it.
+-- Each lease is looked up alone (hence the LIMIT): the server would otherwise read the whole table where it
 -- estimates that few leases are held.
 CREATE FUNCTION ${schema}.append_plain(
   p_store text, p_allow_loss boolean, p_lock_ms integer, p_texts text[], p_numbers bigint[],
-  p_lease_texts text[], p_lease_numbers bigint[], p_item_texts text[], p_item_numbers bigint[], p_bytes bytea
+  p_lease_texts text[], p_lease_numbers bigint[], p_item_texts text[], p_item_numbers bigint[],
+  p_bytes bytea
 ) RETURNS integer[] LANGUAGE plpgsql ${sql.INDEX_PLANS_ONLY} AS $function$
 DECLARE
   v_count CONSTANT integer := cardinality(p_numbers) / ${NUMBERS.length};
@@ -456,7 +457,8 @@ BEGIN${sql.beginWrite(schema)}
       WHERE ${isLease("i")} AND ${IS_DUE};
     END IF;
     IF v_changes > 0 THEN
-      UPDATE ${schema}.leases AS l SET token = ${leaseNumber("token", "i")}, owner = ${leaseText("owner", "i")},
+      UPDATE ${schema}.leases AS l SET token = ${leaseNumber("token", "i")},
+        owner = ${leaseText("owner", "i")},
         holder = ${leaseText("holder", "i")}, ttl = coalesce(${leaseNumber("ttl", "i")}, l.ttl),
         expires_at = v_now + coalesce(${leaseNumber("ttl", "i")}, 0)
       FROM (SELECT i FROM ${storedLeases("i")} AND ${leaseNumber("act", "i")} <> ${ACT.guard}) AS stored
