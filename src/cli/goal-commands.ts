@@ -18,10 +18,10 @@ export const noteCommands: readonly Command[] = [
   command("decide", "record a decision", {
     args: [["<decision>", "what was decided"]],
     options: [
-      ["--for <context>", "what it was needed for", "required", "context"],
-      ["--because <reason>", "why", "required", "reason"],
+      ["--context <text>", "what it was needed for", "required"],
+      ["--reason <text>", "why", "required"],
       ["--type <type>", "technology, architecture (default), trade-off, preference, constraint"],
-      ["--not <option...>", 'alternatives, as "option: why not"', "optional", "alternatives"],
+      ["--alternative <option...>", 'as "option: why not"', "optional", "alternatives"],
       ["--final", "it cannot be reversed"],
       ["--file <path...>", "files it is about", "optional", "files"],
       ["--supersedes <decision>", "the decision that this one replaces"],
@@ -281,7 +281,7 @@ const goals: readonly Command[] = [
       ["--next <task or words>", "what comes next"],
       ["--notes <text>", "notes for the next agent"],
       ["--issue <text...>", "what went wrong", "optional", "issues"],
-      ["--context <share>", "how full your context is: 80%", "optional", "contextUsage"],
+      ["--context-usage <share>", "how full your context is: 80%"],
     ],
     page: ({ session, goal }, screen) => {
       const resume = commandToPaste(screen, `holdfast resume --goal ${goal}`);
@@ -293,7 +293,7 @@ const goals: readonly Command[] = [
 const SESSION_NOTES: readonly OptionRow[] = [
   ["--session <id>", "the session (default: yours)"],
   ["--issue <text...>", "what went wrong, or deviates from the plan", "optional", "issues"],
-  ["--context <share>", "how full your context is: 80%", "optional", "contextUsage"],
+  ["--context-usage <share>", "how full your context is: 80%"],
 ];
 
 const sessionNotes: readonly Command[] = [
@@ -315,11 +315,11 @@ const sessionNotes: readonly Command[] = [
 const onTask = { args: [TASK], page: page.taskLine };
 
 const TASK_FIELDS: readonly OptionRow[] = [
-  ["--about <text>", "a description", "optional", "description"],
+  ["--description <text>", "more about it"],
   ["--phase <phase>", "its number or name"],
   ["--plan <n>", "a plan of the phase"],
   ["--wave <n>", "tasks of one wave can run in parallel"],
-  ["--after <task...>", "tasks that must be done first", "optional", "dependsOn"],
+  ["--depends-on <task...>", "tasks that must be done first"],
   ["--file <path...>", "files it will touch", "optional", "files"],
   ["--wanted <text...>", "acceptance criteria"],
   ["--reviews <task...>", "the tasks that it reviews; such a task is a review"],
@@ -358,7 +358,7 @@ const tasks: readonly Command[] = [
     options: [
       ["--summary <text>", "what was done"],
       ["--file <path...>", "files as evidence; their hashes are recorded", "optional", "files"],
-      ["--ran <command...>", "commands that passed", "optional", "commands"],
+      ["--command <text...>", "commands that passed", "optional", "commands"],
       SESSION,
     ],
     adjust: ({ commands, ...fields }) => ({
@@ -430,7 +430,7 @@ const blockers: readonly Command[] = [
   }),
   command("block resolve", "record how a blocker was resolved", {
     args: [BLOCKER],
-    options: [["--how <text>", "how it was resolved", "required", "resolution"]],
+    options: [["--resolution <text>", "how it was resolved", "required"]],
     page: ({ id, unblocked }) =>
       `${id} resolved${unblocked.length === 0 ? "" : `; unblocked: ${unblocked.join(", ")}`}\n`,
   }),

@@ -284,7 +284,7 @@ async function blockerItems(
     .filter(({ status }) => status === "active")
     .map(({ stream, id, name, at }) => {
       const goal = streamId(stream);
-      const command = `holdfast block resolve ${id} --how …${flag(goal)}`;
+      const command = `holdfast block resolve ${id} --resolution …${flag(goal)}`;
       const what = `${id} ${name ?? ""}`;
       return {
         ...EMPTY,

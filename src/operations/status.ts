@@ -308,7 +308,7 @@ async function blockerNeeds(
   const active = rows.filter(({ status }) => status === "active");
   return active.map(({ id, name, at: since }) => {
     const what = `${id} ${name ?? ""}${since === null ? "" : `, since ${age(now - since)}`}`;
-    return { what, command: `holdfast block resolve ${id} --how …${flag}` };
+    return { what, command: `holdfast block resolve ${id} --resolution …${flag}` };
   });
 }
 

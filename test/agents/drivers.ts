@@ -27,6 +27,8 @@ export interface Driver {
   mcp(tool: string): string;
   shell(command: string): Step;
   write(path: string, content: string): Step;
+  /** By a tool of its own for patches. */
+  patch?(path: string, content: string): Step;
   /** Settings that a person would confirm in a dialog: folders that are trusted. */
   trust(home: string, folders: readonly string[]): void;
   command(setting: Setting, session: string, how: How): Command;
@@ -36,8 +38,11 @@ export interface Driver {
 
 export interface How {
   readonly isResumed: boolean;
-  /** All tools of servers in the first request: some models get a tool that searches for them. */
-  readonly offersAllTools: boolean;
+  /**
+   * For Codex: a model that it knows gets the tool apply_patch, and one that searches for the tools of servers. A
+   * model that it does not know gets all tools at once, and patches by a shell command.
+   */
+  readonly isKnownModel: boolean;
   /** Commands of the agent may write in the project alone. */
   readonly isSandboxed: boolean;
 }
@@ -85,6 +90,9 @@ const claudeRun = ({ packages, home, model }: Setting, args: readonly string[]):
   },
 });
 
+const addFile = (path: string, content: string): string =>
+  `*** Begin Patch\n*** Add File: ${path}\n+${content}\n*** End Patch`;
+
 const codex: Driver = {
   title: "Codex",
   package: "@openai/codex",
@@ -93,14 +101,15 @@ const codex: Driver = {
   mcp: (tool) => `mcp__holdfast__${tool}`,
   shell: (command) => ({ tool: "exec_command", input: { cmd: command } }),
   write: (path, content) => ({
-    tool: "apply_patch",
-    input: `*** Begin Patch\n*** Add File: ${path}\n+${content}\n*** End Patch`,
+    tool: "exec_command",
+    input: { cmd: `apply_patch <<'END'\n${addFile(path, content)}\nEND` },
   }),
+  patch: (path, content) => ({ tool: "apply_patch", input: addFile(path, content) }),
   trust(home, folders) {
     const projects = folders.map((folder) => `[projects."${folder}"]\ntrust_level = "trusted"\n`);
     writeFile(join(home, ".codex/config.toml"), projects.join("\n"));
   },
-  command(setting, _session, { isResumed, offersAllTools, isSandboxed }) {
+  command(setting, _session, { isResumed, isKnownModel, isSandboxed }) {
     const { model } = setting;
     const provider = `{name="loopback",base_url="${model}/v1",wire_api="responses",env_key="LOOPBACK_KEY"}`;
     // Projects of the test lie in /tmp, which commands may write unless that is excluded.
@@ -115,8 +124,7 @@ const codex: Driver = {
       ...sandbox,
       "--dangerously-bypass-hook-trust",
       ...["-c", `model_providers.loopback=${provider}`, "-c", "model_provider=loopback"],
-      // Codex knows this model, and gives it the tool apply_patch. A model that it does not know gets all tools.
-      ...["-m", offersAllTools ? "unknown" : "gpt-5.5"],
+      ...["-m", isKnownModel ? "gpt-5.5" : "unknown"],
     ];
     const what = isResumed ? ["exec", "resume", "--last"] : ["exec"];
     return codexRun(setting, [...what, ...options, "go on"]);

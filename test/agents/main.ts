@@ -58,7 +58,7 @@ const WITH_TOOL_START = ["claude", "codex", "gemini", "opencode"];
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "briefing: the first request has the briefing and the tools": {
     async run(project) {
-      const { requests, first, said } = await project.run([{ text: "hello" }], { offersAllTools: true });
+      const { requests, first, said } = await project.run([{ text: "hello" }]);
       check(requests.length > 0, "the model was not asked", said);
       includes(first, "Apply a percentage");
       includes(first, "You are session");
@@ -187,12 +187,22 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
       const isWaiting = new Promise<void>((done) => (waits = done));
       const claim = { tool: driver.mcp("task_claim"), input: { task: "T-002" } };
       const other = project.run([claim, { run: waits }], { stop: stop.signal });
-      await isWaiting;
+      await Promise.race([isWaiting, other]);
       const { last } = await project.run([edit("export const total = 0;"), { text: "done" }]);
       stop.abort();
       await other;
       includes(last, "its edit and yours may overwrite each other");
       includes(last, "T-002: Round to cents");
+    },
+  },
+
+  "patch: a file that the agent's own tool for patches has made is named to the next session": {
+    only: ["codex"],
+    async run(project) {
+      const patch = project.driver.patch?.(join(project.root, "CHANGELOG.md"), "Discounts, half");
+      await project.run([...(patch ? [patch] : []), KILL], { isKnownModel: true });
+      const { first } = await project.run([{ text: "hello" }]);
+      includes(first, "edited CHANGELOG.md");
     },
   },
 
@@ -222,15 +232,13 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     async run(project) {
       project.holdfast("init", "--remove");
       project.installPlugin();
-      const { requests, first, said } = await project.run([{ text: "hello" }], { offersAllTools: true });
+      const { driver } = project;
+      const { requests, first, said } = await project.run([driver.shell("sleep 4"), { text: "hello" }]);
       check(requests.length > 0, "the model was not asked", said);
       includes(first, "You are session");
-      const { tools = [] } = requests[0] ?? {};
-      check(
-        tools.some((each) => each.endsWith("task_claim")),
-        "the first request has no MCP tools",
-        tools.join(),
-      );
+      const { tools = [] } = requests.at(-1) ?? {};
+      const isOffered = tools.some((each) => each.endsWith("task_claim"));
+      check(isOffered, "the model has no MCP tools", tools.join());
     },
   },
 };

@@ -149,7 +149,7 @@ export class Project {
     let child: ChildProcess | null = null;
     const kill = (): void => void child?.kill("SIGKILL");
     model.script(steps.map((step) => (step === KILL ? { run: kill } : step)));
-    const how: How = { isResumed: false, offersAllTools: false, isSandboxed: false, ...given };
+    const how: How = { isResumed: false, isKnownModel: false, isSandboxed: false, ...given };
     const { program, args, env } = driver.command(this.setting(model.url), session, how);
     child = spawn(program, args, {
       cwd,

@@ -97,11 +97,7 @@ export class ScriptedModel {
     // Texts are JSON inside JSON: a search should find them as the model reads them.
     this.requests.push({ text: text.replaceAll(/\\+"/g, '"'), tools });
     const step = this.steps[0] ?? OVER;
-    const isLoading =
-      "tool" in step &&
-      step.tool.startsWith("mcp") &&
-      !tools.includes(step.tool) &&
-      !tools.includes("tool_search");
+    const isLoading = "tool" in step && step.tool.startsWith("mcp") && !tools.includes(step.tool);
     if (isLoading) return this.wait;
     this.steps.shift();
     if ("run" in step) step.run();

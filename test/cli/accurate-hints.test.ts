@@ -162,7 +162,7 @@ test("an I/O error of a full disk says that the disk is full", () => {
 test("a missing file and a missing task are named as typed", async () => {
   const say = await project();
   await say("task", "add", "One");
-  const added = await say("task", "add", "Two", "--after", "T-099");
+  const added = await say("task", "add", "Two", "--depends-on", "T-099");
   expect(added.code).toBe(2);
   expect(added.err).toContain('the new task "Two" names "T-099"');
   expect(added.err).not.toContain("T-002");

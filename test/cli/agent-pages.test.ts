@@ -21,8 +21,8 @@ beforeAll(async () => {
   await run("init", "--agent", "none");
   await run("goal", "new", "g", "Ship it");
   for (const text of HOSTILE) {
-    await run("task", "add", "Pay", "--about", text);
-    await run("decide", text, "--for", text, "--because", text);
+    await run("task", "add", "Pay", "--description", text);
+    await run("decide", text, "--context", text, "--reason", text);
     await run("fact", "port", JSON.stringify({ text, [text]: 1 }), "--source", text);
     await run("block", "add", text, "--everything");
   }

@@ -31,7 +31,7 @@ beforeAll(async () => {
   await here("block", "add", EVIL, "--everything");
   await here("fact", "port", `"${TURNED}"`, "--source", EVIL);
   await here("task", "add", `${EMOJI} ${PERSIAN}`);
-  await here("decide", EVIL, "--for", EVIL, "--because", EVIL);
+  await here("decide", EVIL, "--context", EVIL, "--reason", EVIL);
 });
 afterAll(() => line.remove());
 

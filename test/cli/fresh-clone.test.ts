@@ -22,7 +22,7 @@ test("a fresh clone has the same status and STATE.md, and git ignores its store"
     ["init"],
     ["goal", "new", "checkout", "Ship the checkout"],
     ["task", "add", "Build the cart"],
-    ["decide", "Use jose", "--for", "auth", "--because", "it is small"],
+    ["decide", "Use jose", "--context", "auth", "--reason", "it is small"],
     ["rebuild"],
   ]) {
     expect(await runInside(line.project, words)).toMatchObject({ code: 0 });

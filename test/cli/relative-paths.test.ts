@@ -74,7 +74,7 @@ test("so are the files of tasks, evidence and decisions", async () => {
   expect(await inSrc("task", "claim", "T-001")).toMatchObject({ code: 0 });
   const handedIn = await inSrc("task", "submit", "T-001", "--file", "b.ts");
   expect(dataOf(handedIn)).toMatchObject({ submission: { files: [{ path: "src/b.ts" }] } });
-  const why = ["--for", "shape", "--because", "it is short"];
+  const why = ["--context", "shape", "--reason", "it is short"];
   const decided = await inSrc("decide", "one file", ...why, "--file", "./b.ts");
   expect(dataOf(decided)).toMatchObject({ files: ["src/b.ts"] });
   for (const [cwd, file] of [

@@ -123,8 +123,8 @@ test.skipIf(!hasKeygen)(
     expect((await bobs("signer", "add", "ann", `${key}.pub`)).code).toBe(0);
     expect((await bobs("signer", "list")).out).toContain("ann  ssh-ed25519");
 
-    await there("block", "resolve", "B-001", "--how", "reviewed", "--by", "ann");
-    await there("decide", "Use one key", "--for", "c", "--because", "r", "--by", "ann");
+    await there("block", "resolve", "B-001", "--resolution", "reviewed", "--by", "ann");
+    await there("decide", "Use one key", "--context", "c", "--reason", "r", "--by", "ann");
     await there("task", "add", "pay", "--by", "ann");
     const clone = readFileSync(join(theirs, ".holdfast/clone"), "utf8").trim();
     git(theirs, "ann", "add", "-A");

@@ -36,7 +36,7 @@ beforeEach(async () => {
   await say(project, "init", "--agent", "none");
   await say(project, "goal", "new", "first", "First goal");
   await say(project, "task", "add", "a");
-  await say(project, "decide", "Use jose", "--for", "auth", "--because", "it is small");
+  await say(project, "decide", "Use jose", "--context", "auth", "--reason", "it is small");
 });
 
 const finish = () => say(project, "task", "drop", "T-001", "--why", "not needed");

@@ -100,7 +100,7 @@ test("neither a failed session nor a command that ran leaves its key in .plannin
   await runInside(project, ["goal", "new", "checkout", "Ship it"]);
   await runInside(project, ["task", "add", "One"]);
   await runInside(project, ["task", "claim", "T-001", "--by", "w", "--role", "worker"]);
-  const ran = ["--ran", `STRIPE_KEY=hunter2hunter2 ./deploy ${secret}`];
+  const ran = ["--command", `STRIPE_KEY=hunter2hunter2 ./deploy ${secret}`];
   await runInside(project, ["task", "submit", "T-001", "--by", "w", "--role", "worker", ...ran]);
   for (const [event, more] of [
     ["session-start", { source: "startup" }],

@@ -54,7 +54,7 @@ test(
       "goal checkout created",
     );
     await say("task", "add", "users table", "--wanted", "migrates up", "migrates down");
-    await again("task", "add", "orders table", "--after", "1");
+    await again("task", "add", "orders table", "--depends-on", "1");
     await again("task", "add", "token rotation", "--phase", "API");
     expect(await start("next")).toContain("holdfast task claim T-001");
 
@@ -63,7 +63,7 @@ test(
     expect(await say("task", "start", "1", "writing the migration", ...worker)).toContain("in_progress");
     expect(await again("status")).toMatch(/T-001 {2}claude-7f2 {2}users table/);
     writeFileSync(join(line.project, "users.sql"), "create table users ()");
-    const handedIn = ["--summary", "migrated", "--file", "users.sql", "--ran", "npm test"];
+    const handedIn = ["--summary", "migrated", "--file", "users.sql", "--command", "npm test"];
     expect(await start("task", "submit", "T-001", ...handedIn, ...worker)).toContain("submitted");
     expect(await again("status")).toContain("! 1 of checkout to verify");
     expect(await say("task", "verify", "1", "--why", "ran it")).toContain("done");
@@ -71,11 +71,11 @@ test(
 
     // ── Facts and decisions ──
     const decided = [
-      "--for",
+      "--context",
       "JWT library",
-      "--because",
+      "--reason",
       "typed",
-      "--not",
+      "--alternative",
       "jsonwebtoken: no types of its own",
     ];
     expect(await say("decide", "jose", ...decided, "--type", "technology")).toContain("D-001");
@@ -88,9 +88,9 @@ test(
     expect(await say("task", "block", "2", "the database is down", ...worker)).toContain("blocked");
     const blocked = await again("status");
     expect(blocked.split("\n")[0]).toMatch(
-      /^! B-001 the database is down, since \d+ s {2}holdfast block resolve B-001 --how …$/,
+      /^! B-001 the database is down, since \d+ s {2}holdfast block resolve B-001 --resolution …$/,
     );
-    expect(await say("block", "resolve", "1", "--how", "restarted")).toContain("unblocked: T-002");
+    expect(await say("block", "resolve", "1", "--resolution", "restarted")).toContain("unblocked: T-002");
     expect(await say("blockers")).toBe("no blockers\n");
 
     // ── A killed agent ──
@@ -114,7 +114,16 @@ test(
     // ── Hand-over ──
     expect(await say("resume", "--session", "night", ...worker)).toContain("session night started");
     await again("task", "claim", "2", "--session", "night", ...worker);
-    const leaving = ["--reason", "context 80%", "--context", "80%", "--notes", "half done", "--next", "2"];
+    const leaving = [
+      "--reason",
+      "context 80%",
+      "--context-usage",
+      "80%",
+      "--notes",
+      "half done",
+      "--next",
+      "2",
+    ];
     expect(await say("handoff", ...leaving, ...worker)).toContain("session night of checkout handed off");
     writeFileSync(join(line.project, "users.sql"), "drop table users");
     const { code, out } = await run("resume", "--session", "morning");

@@ -76,7 +76,7 @@ test("on the command line: a log, an earlier state, and an erased goal that its 
   await say("init --agent none");
   await say("goal new secret Hide-it");
   await say("task add users-table");
-  await say("decide jose --for JWT --because typed");
+  await say("decide jose --context JWT --reason typed");
   const log = await say("goal log");
   expect(log).toMatch(/^1 .* goal\.created .* Hide-it$/m);
   expect(log).toMatch(/ decision\.made .* D-001 jose$/m);
