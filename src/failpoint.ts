@@ -24,6 +24,7 @@ export const FAILPOINTS = [
   "wave.issued",
   "call.starts",
   "call.executed",
+  "result.stored",
   "call.kept",
   "call.recorded",
   "results.appended",

@@ -169,7 +169,10 @@ function write(recording: Recording, group?: OutcomeGroup): MaybePromise<boolean
   if (small) return group ? group.add(recording, small) : commitOutcome(recording, small);
   group?.leave();
   const stored = withRetries(stopOf(recording), () => storeResult(context.journal, outcome.value));
-  return andThen(stored, (result) => commitOutcome(recording, result));
+  return andThen(stored, (result) => {
+    failpoint("result.stored");
+    return commitOutcome(recording, result);
+  });
 }
 
 interface GroupedOutcome {

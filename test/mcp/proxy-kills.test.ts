@@ -8,6 +8,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { open } from "../../src/open.ts";
+import type { MovedRow, Page } from "../../src/store.ts";
 import { connectInside } from "./in-process-proxy.ts";
 import { Programs, Project, textOf } from "./mcp-project.ts";
 import { findProblems } from "./proxy-checker.ts";
@@ -146,6 +148,74 @@ describe("a call whose proxy is killed takes effect once", () => {
     },
   );
 });
+
+const LARGE_BYTES = 16 << 20;
+
+/** Has one effect, then answers with 16 MB. */
+const LARGE = serverText(`
+  if (m.method !== "tools/call") return;
+  const { name, arguments: { id } } = m.params;
+  const log = () => (fs.existsSync(here("effects.log")) ? fs.readFileSync(here("effects.log"), "utf8") : "");
+  if (name === "find") return ok(m.id, "found " + (log().includes("add " + id) ? 1 : 0));
+  effect("add " + id);
+  const line = Buffer.from(
+    JSON.stringify({ jsonrpc: "2.0", id: m.id, result: { content: [{ type: "text", text: "x".repeat(${LARGE_BYTES}) }] } }) + "\\n",
+  );
+  for (let from = 0; from < line.length; ) from += fs.writeSync(1, line, from, Math.min(1 << 20, line.length - from));
+`);
+
+describe("a result of 16 MB is stored once, as an artifact to which the ledger refers", () => {
+  const kills: readonly (readonly [Fault, string])[] = [
+    // Durable bytes to which nothing refers yet: the call is verified, and its answer is lost.
+    [at("result.stored"), "It took effect; its own answer was lost"],
+    [at("call.recorded"), "This is the recorded answer of call"],
+  ];
+  test.each(kills.map(([fault, says]) => [fault.name, fault, says] as const))(
+    "killed at %s",
+    async (_, { env, fired }, says) => {
+      const server = [process.execPath, "-e", LARGE, project.folder];
+      const call = { name: "add", arguments: { id: "a" } };
+      const first = await project.connect(proxyOf(server), { env });
+      await expect(first.client.callTool(call)).rejects.toThrow();
+      await first.gone;
+      expect(fired()).toBe(true);
+
+      const second = await next(server);
+      const text = textOf(await second.client.callTool(call));
+      expect(text.slice(-1_000)).toContain(says);
+      if (says.startsWith("This")) expect(text.startsWith("x".repeat(LARGE_BYTES))).toBe(true);
+      await second.hasRead;
+      await second.close();
+      const calls = await callsOf();
+      expect(findProblems({ effects: project.effects(), calls, meant: { "add a": 1 } })).toEqual([]);
+      const { artifacts, written } = await stored();
+      expect(artifacts).toHaveLength(1);
+      expect(written, "the log has the reference alone").toBeLessThan(LARGE_BYTES / 10);
+      if (says.startsWith("This")) expect(calls[0]).toMatchObject({ result: { artifact: expect.any(String), bytes: artifacts[0] } });
+    },
+  );
+});
+
+/** The sizes of all artifacts, and of all events together. */
+async function stored(): Promise<{ artifacts: number[]; written: number }> {
+  const holdfast = await open(join(project.folder, ".holdfast"));
+  const artifacts: number[] = [];
+  let written = 0;
+  try {
+    let cursor: string | null = null;
+    do {
+      const page: Page<MovedRow> = (await holdfast.journal.store.moving?.dump(cursor)) ?? { rows: [], cursor };
+      for (const row of page.rows) {
+        if (row.of === "artifact") artifacts.push(row.bytes.length);
+        if (row.of === "write") written += row.payload.length;
+      }
+      cursor = page.cursor;
+    } while (cursor !== null);
+  } finally {
+    await holdfast.close();
+  }
+  return { artifacts, written };
+}
 
 describe("the filesystem server from npm: an edit is made once", () => {
   test.each(isFull ? ON_THE_WAY : ON_THE_WAY.slice(1, 2))("killed at $name", async ({ env, fired }) => {
