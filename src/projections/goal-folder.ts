@@ -27,7 +27,7 @@
 
 import { lstatSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { actSigners, type Goal, goalCore, type MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
@@ -58,6 +58,11 @@ import { eventFileNotes, keptMoving, renderingElsewhere, unsafeFolder } from "./
 import { type RenderedFile, Renderer, refuseBadRows, renderedPaths, STATE_PAGE } from "./render.ts";
 import { readSeal } from "./seal.ts";
 import { findStrays, RECORD_FOLDERS, removeStrays } from "./stray-records.ts";
+
+function isBelow(path: string, root: string): boolean {
+  const way = relative(resolve(root), resolve(path));
+  return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
 
 const FOLDERS = ["", ...RECORD_FOLDERS, EVENTS] as const;
 const MERGER: Actor = { name: "holdfast", role: "supervisor" };
@@ -121,7 +126,11 @@ export class FolderWriter {
 
   static async open(goal: Goal, folder: string, options: WriterOptions): Promise<FolderWriter> {
     await mkdir(folder, { recursive: true });
-    return new FolderWriter(goal, await realpath(folder), options);
+    const real = await realpath(folder);
+    // A commit can make `.planning` a link: nothing is written where it leads outside of the project.
+    if (goal.root !== null && isBelow(folder, goal.root) && !isBelow(real, await realpath(goal.root)))
+      throw unsafeFolder(folder, "it is a link that leaves the project");
+    return new FolderWriter(goal, real, options);
   }
 
   /** `isFresh`: the caller has just scanned all files and found no edit. */

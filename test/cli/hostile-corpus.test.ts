@@ -8,7 +8,17 @@
 // HOSTILE_FIGURES=1 prints the processor time of each, for the table in docs/guides/security.md.
 
 import { execFileSync } from "node:child_process";
-import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fileOf, forge, headOf, nameOf } from "../projections/forged-events.ts";
@@ -148,6 +158,15 @@ async function project(): Promise<string> {
   mkdirSync(join(root, ".planning/events"), { recursive: true });
   return root;
 }
+
+test("a committed link in the place of .planning is not written through", async () => {
+  const [root, outside] = [await project(), line.newProject()];
+  rmSync(join(root, ".planning"), { recursive: true });
+  symlinkSync(outside, join(root, ".planning"));
+  for (const words of [["fact", "region", "eu", "--source", "a person"], ["rebuild"]])
+    expect((await line.run(words, { cwd: root })).err).toContain("it is a link that leaves the project");
+  expect(readdirSync(outside)).toEqual([".git"]);
+});
 
 const MOST_FLOORS = 3;
 const ROUNDS = 3;

@@ -191,7 +191,8 @@ describe("a result of 16 MB is stored once, as an artifact to which the ledger r
       const { artifacts, written } = await stored();
       expect(artifacts).toHaveLength(1);
       expect(written, "the log has the reference alone").toBeLessThan(LARGE_BYTES / 10);
-      if (says.startsWith("This")) expect(calls[0]).toMatchObject({ result: { artifact: expect.any(String), bytes: artifacts[0] } });
+      if (says.startsWith("This"))
+        expect(calls[0]).toMatchObject({ result: { artifact: expect.any(String), bytes: artifacts[0] } });
     },
   );
 });
@@ -204,7 +205,10 @@ async function stored(): Promise<{ artifacts: number[]; written: number }> {
   try {
     let cursor: string | null = null;
     do {
-      const page: Page<MovedRow> = (await holdfast.journal.store.moving?.dump(cursor)) ?? { rows: [], cursor };
+      const page: Page<MovedRow> = (await holdfast.journal.store.moving?.dump(cursor)) ?? {
+        rows: [],
+        cursor,
+      };
       for (const row of page.rows) {
         if (row.of === "artifact") artifacts.push(row.bytes.length);
         if (row.of === "write") written += row.payload.length;
