@@ -211,12 +211,14 @@ function combined(results: readonly PowerCutResult[]): PowerCutResult {
 
 const seconds = (begun: number): string => `${((performance.now() - begun) / 1_000).toFixed(0)} s`;
 
-/** Everything below the mark is from the last run. */
+/** What is between the marks of a store is from its last run. */
 function writeDocs(text: string): void {
   const file = "docs/why/torture.md";
-  const mark = "<!-- the last full run -->";
-  const [before] = readFileSync(file, "utf8").split(mark);
-  writeFileSync(file, `${before}${mark}\n\n${text}\n`);
+  const [begin, end] = ["the last full run", "end of it"].map((mark) => `<!-- ${values.store}: ${mark} -->`);
+  const [before, rest = ""] = readFileSync(file, "utf8").split(`${begin}\n`);
+  const [, after] = rest.split(`${end}\n`);
+  if (after === undefined) throw new Error(`${file} has no marks for ${values.store}`);
+  writeFileSync(file, `${before}${begin}\n\n${text}\n\n${end}\n${after}`);
 }
 
 const report = new Report();

@@ -56,6 +56,8 @@ export interface AgentConfig {
   readonly plant: string | null;
   /** Failpoints stop this process (SIGSTOP) instead of killing it. */
   readonly stops: boolean;
+  /** The process stops as soon as the world has a request, until the harness kills it. */
+  readonly stopsWhenSent: boolean;
   /** Reports events to the harness and, if `gated`, waits for it before every answer of the model. */
   readonly talks: boolean;
   readonly gated: boolean;

@@ -90,7 +90,11 @@ export function eventFileNotes(
     const message = `${file} in ${quoteValue(folder)} was not merged: ${why}`;
     return refusal("EVENT_FILE_REFUSED", message, hint, { folder, file, why, ...(until && { until }) });
   });
-  if (refused.length <= REFUSED_NAMED) return notes;
-  const hint = "Look at what the last pull brought: git log -- .planning/events";
-  return [...notes, refusal("EVENT_FILE_REFUSED", moreRefused(refused.length), hint, { folder })];
+  const more = refused.slice(REFUSED_NAMED);
+  if (more.length === 0) return notes;
+  const until = Math.max(...more.map((each) => each.until ?? Number.POSITIVE_INFINITY));
+  const doAllWait = Number.isFinite(until);
+  const hint = doAllWait ? CHECK_CLOCK : "Look at what the last pull brought: git log -- .planning/events";
+  const data = { folder, ...(doAllWait && { until }) };
+  return [...notes, refusal("EVENT_FILE_REFUSED", moreRefused(refused.length), hint, data)];
 }

@@ -440,3 +440,84 @@ test("a synchronous answer is recorded like an awaited one", async () => {
   });
   expect(await session.call({ tool: failing, args: {} })).toMatchObject({ status: "waiting" });
 });
+
+describe("a call that is refused before it is issued", () => {
+  const throwing = (sync: boolean) => ({
+    "~standard": {
+      version: 1 as const,
+      vendor: "test",
+      jsonSchema: { input: () => ({}) },
+      validate: () => {
+        const error = new Error("the schema is broken");
+        if (sync) throw error;
+        return Promise.reject(error);
+      },
+    },
+  });
+
+  test.each([true, false])("fails if its schema throws, and not the run (at once: %s)", async (sync) => {
+    const broken = counting(world, "charge", { input: throwing(sync) as never });
+    const session = await holdfast.session("a");
+    const result = await session.run({
+      model: script([callBlock("c1", "charge")]),
+      tools: [broken],
+      prompt: "go",
+    });
+    expect(result.status).toBe("done");
+    const [call] = await callsOf("a");
+    expect(call?.error?.message).toBe("Invalid input for charge: the schema threw: the schema is broken");
+    expect(world.effects).toEqual([]);
+  });
+
+  test("keeps its arguments, names five problems at most, and is told to the caller", async () => {
+    const input = z.object(
+      Object.fromEntries(["a", "b", "c", "d", "e", "f"].map((name) => [name, z.number()])),
+    );
+    const charge = counting(world, "charge", { input: input as never });
+    const session = await holdfast.session("a");
+    const told: unknown[] = [];
+    const model = script([callBlock("c1", "charge", { a: 1, note: "as sent" })]);
+    await session.run({ model, tools: [charge], prompt: "go", on: (progress) => told.push(progress) });
+    const [call] = await callsOf("a");
+    expect(call).toMatchObject({ status: "failed", args: { a: 1, note: "as sent" } });
+    expect(call?.error?.message.split("; ")).toHaveLength(5);
+    expect(told).toContainEqual({
+      type: "call.failed",
+      callId: "c1",
+      tool: "charge",
+      error: call?.error?.message,
+    });
+  });
+
+  test("an approval question that throws is put before a person, with the error", async () => {
+    const needsApproval = () => {
+      throw new Error("no price list");
+    };
+    const charge = counting(world, "charge", { needsApproval });
+    const session = await holdfast.session("a");
+    const result = await session.run({
+      model: script([callBlock("c1", "charge")]),
+      tools: [charge],
+      prompt: "go",
+    });
+    const why = expect.stringContaining("needsApproval threw: no price list");
+    expect(result).toMatchObject({ status: "waiting", waiting: [{ callId: "c1", person: true, why }] });
+    expect(world.effects).toEqual([]);
+  });
+
+  test("an agent cannot answer for a tool that requires an approver", () => {
+    const both = { needsApproval: true, agentAnswers: true, requireApprover: true };
+    expect(() => counting(world, "charge", both)).toThrow(/exclude each other/);
+  });
+});
+
+test("a repeat of a finished call neither runs nor opens a session that is complete", async () => {
+  const charge = counting(world, "charge");
+  const session = await holdfast.session("a");
+  await session.call({ tool: charge, args: { order: 7 } });
+  await session.complete();
+  const again = await session.call({ tool: charge, args: { order: 7 } });
+  expect(again).toMatchObject({ status: "completed" });
+  expect(world.effects).toHaveLength(1);
+  expect((await holdfast.sessions.get("a")).status).toBe("completed");
+});

@@ -63,6 +63,63 @@ describe.each(storeSubjects())("settling a call again on $name", (subject) => {
     expect(world.effects).toHaveLength(1);
   });
 
+  test("repeats an idempotent call only while the vendor still knows its key, under a new token", async () => {
+    const forMs = 60_000;
+    const spec = { idempotent: { forMs } };
+    const next = await killInside(fatal(world, "pay", spec));
+    bench.passMs(forMs - 1);
+    const again = fatal(world, "pay", spec);
+    const session = await next.session();
+    const before = session.openCalls[0]?.token ?? 0;
+    session.settle([again.tool]).catch(() => undefined);
+    await again.reached;
+    const [during] = session.openCalls;
+    expect(during).toMatchObject({ attempt: 2 });
+    expect(during?.token).toBeGreaterThan(before);
+    const last = await bench.afterCrash();
+    bench.passMs(1);
+    const final = await last.session();
+    await final.settle([counting(world, "pay", spec)]);
+    expect(final.openCalls).toMatchObject([{ callId: "c1", status: "waiting" }]);
+    expect(world.effects).toHaveLength(2);
+  });
+
+  test("keeps the last answer of verify when a person is asked", async () => {
+    const verify = () => {
+      throw new Error("the bank is closed");
+    };
+    const next = await killInside(fatal(world, "pay", { verify }));
+    const session = await next.session();
+    const tools = [counting(world, "pay", { verify })];
+    for (let tries = 0; tries < 10 && session.openCalls[0]?.status !== "waiting"; tries++) {
+      await session.settle(tools);
+      bench.passMs(3_600_000);
+    }
+    const [call] = session.openCalls;
+    expect(call).toMatchObject({
+      status: "waiting",
+      verify: { answer: "error", detail: "the bank is closed" },
+    });
+    expect(call?.why).toContain(`the bank is closed`);
+    expect(call?.verify?.errors).toBe(3);
+  });
+
+  test("of two global keys in one message, only the one that another session has is repeated", async () => {
+    const charge = counting(world, "charge", { dedupe: "global" });
+    const one = await bench.first.session("one");
+    const two = await bench.first.session("two");
+    await one.run({
+      model: script([callBlock("c1", "charge", { order: 7 })]),
+      tools: [charge],
+      prompt: "go",
+    });
+    const both = [callBlock("x1", "charge", { order: 8 }), callBlock("x2", "charge", { order: 7 })];
+    const result = await two.run({ model: script(both), tools: [charge], prompt: "go" });
+    expect(world.effects).toEqual(['charge {"order":7}', 'charge {"order":8}']);
+    expect(result.replayed).toEqual(["x2"]);
+    expect(two.messages.at(-2)?.blocks).toMatchObject([{ callId: "x1" }, { meta: { repeats: "c1" } }]);
+  });
+
   describe("with a verify that answers notYet", () => {
     const slow = { settleMs: 10_600, verify: () => notYet({ againInMs: 10_500 }) };
     const look = async (program: Program): Promise<string[]> => {

@@ -69,6 +69,8 @@ interface Options {
   readonly out: string | undefined;
   /** Folders of tests, instead of those in `SCOPES`. */
   readonly tests: readonly string[] | undefined;
+  /** A folder where coverage and verdicts stay, so that another run with the same options continues. */
+  readonly keep: string | undefined;
 }
 
 function readOptions(): Options {
@@ -80,9 +82,10 @@ function readOptions(): Options {
       minutes: { type: "string", default: "60" },
       out: { type: "string" },
       tests: { type: "string" },
+      keep: { type: "string" },
     },
   });
-  const { only, sample, seed, minutes, out, tests } = values;
+  const { only, sample, seed, minutes, out, tests, keep } = values;
   return {
     only: only.split(","),
     sample: +sample,
@@ -90,6 +93,7 @@ function readOptions(): Options {
     minutes: +minutes,
     out,
     tests: tests?.split(","),
+    keep: keep && resolve(keep),
   };
 }
 
@@ -358,9 +362,37 @@ function report(sample: readonly Mutant[], verdicts: ReadonlyMap<number, Verdict
   ].join("\n");
 }
 
+const COVERAGE = "coverage.json";
+const VERDICTS = "verdicts.json";
+
+/** Kept results count only for the same mutants: another source gives them other numbers. */
+async function begin(
+  options: Options,
+  mutants: readonly Mutant[],
+): Promise<{ coverage: Coverage[]; verdicts: Map<number, Verdict> }> {
+  const { keep } = options;
+  const [coverageFile, verdictFile] = [join(keep ?? "", COVERAGE), join(keep ?? "", VERDICTS)];
+  const isKept = keep !== undefined && existsSync(coverageFile);
+  const kept = isKept ? (JSON.parse(readFileSync(coverageFile, "utf8")) as Kept) : null;
+  if (kept && JSON.stringify(kept.mutants) !== JSON.stringify(mutants))
+    throw new Error(`${keep} holds results of other sources: remove it`);
+  const coverage = kept?.coverage ?? (await recordCoverage(testFilesFor(options)));
+  if (keep !== undefined && !kept) {
+    mkdirSync(keep, { recursive: true });
+    writeFileSync(coverageFile, JSON.stringify({ mutants, coverage } satisfies Kept));
+  }
+  const verdicts = kept && existsSync(verdictFile) ? readFileSync(verdictFile, "utf8") : "[]";
+  return { coverage, verdicts: new Map(JSON.parse(verdicts) as [number, Verdict][]) };
+}
+
+interface Kept {
+  readonly mutants: readonly Mutant[];
+  readonly coverage: Coverage[];
+}
+
 async function main(): Promise<void> {
   const options = readOptions();
-  const { only, sample: size, seed, minutes, out } = options;
+  const { only, sample: size, seed, minutes, out, keep } = options;
   if (!Reflect.get(process.features, "typescript"))
     throw new Error("mutants need Node 24, which runs TypeScript");
   const server = await PostgresServer.start();
@@ -368,9 +400,8 @@ async function main(): Promise<void> {
   const mutants = makeCopy(only);
   const sample = sampleOf(mutants, size, seed);
   console.log(`${mutants.length} mutants, ${sample.length} in the sample`);
-  const coverage = await recordCoverage(testFilesFor(options));
-  const verdicts = new Map<number, Verdict>();
-  const ids = sample.map(({ id }) => id);
+  const { coverage, verdicts } = await begin(options, mutants);
+  const ids = sample.map(({ id }) => id).filter((id) => !verdicts.has(id));
   const isOver = (): boolean => performance.now() - startedAt > minutes * 60_000;
   for (let at = 0; at < ids.length && !isOver(); at += BATCH) {
     const batch = ids.slice(at, at + BATCH);
@@ -378,6 +409,7 @@ async function main(): Promise<void> {
     const survivors = batch.filter((id) => verdicts.get(id) === "survived");
     if (survivors.length > 0) await tryMutants(survivors, coverage, THOROUGH, verdicts);
     console.log(report(sample, verdicts));
+    if (keep !== undefined) writeFileSync(join(keep, VERDICTS), JSON.stringify([...verdicts]));
   }
   const text = report(sample, verdicts);
   console.log(text);

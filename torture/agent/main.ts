@@ -16,10 +16,10 @@ import { asList, inFlight, makeTools } from "./tools.ts";
 const config = JSON.parse(process.argv[2] ?? "{}") as AgentConfig;
 const talk = new HarnessChannel(config.talks, config.gated);
 
+const kill = process.kill.bind(process);
 if (config.stops) {
   // A failpoint normally kills. Here it stops the process, which continues as a zombie when the harness
   // wakes it.
-  const kill = process.kill.bind(process);
   process.kill = (pid, signal) => {
     if (signal !== "SIGKILL") return kill(pid, signal);
     talk.sayNow({ at: "stopped" });
@@ -72,7 +72,10 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
   talk.say({ at: "opened" });
   const tools = plantInTools(
     plant,
-    makeTools(config, () => talk.say({ at: "sent" })),
+    makeTools(config, () => {
+      talk.say({ at: "sent" });
+      if (config.stopsWhenSent) kill(process.pid, "SIGSTOP");
+    }),
   );
   if (session) await plantBeforeRun(plant, session, tools);
   const watching = config.talks && session ? watchState(session) : null;

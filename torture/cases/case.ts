@@ -19,6 +19,8 @@ export interface Fault {
   readonly env?: (dir: string) => Record<string, string>;
   /** Words before `node` on the command line, such as a tracer. */
   readonly before?: (dir: string) => readonly string[];
+  /** The process stops as soon as the world has a request. */
+  readonly stopsWhenSent?: true;
   /** Acts of the harness while the process runs. */
   readonly during?: (child: Child) => Promise<void>;
   /** Whether the fault fired; otherwise the case proves nothing. */
@@ -85,6 +87,8 @@ export async function runToTheEnd(
   return { code, runs: MOST_RUNS };
 }
 
+const UNDISTURBED = { stops: false, stopsWhenSent: false, talks: false, gated: false };
+
 export function agentConfig(
   workshop: Workshop,
   dir: string,
@@ -92,7 +96,7 @@ export function agentConfig(
   options: CaseOptions,
 ): AgentConfig {
   const { plant = null, leaseMs = LONG_LEASE_MS } = options;
-  return { dir, world: workshop.world, scenario, leaseMs, plant, stops: false, talks: false, gated: false };
+  return { dir, world: workshop.world, scenario, leaseMs, plant, ...UNDISTURBED };
 }
 
 export function startAgent(
@@ -111,7 +115,9 @@ function runAgent(
   options: CaseOptions,
   fault?: Fault,
 ): Promise<Ended> {
-  const config = { ...agentConfig(workshop, dir, scenario, options), talks: fault?.during !== undefined };
+  const talks = fault?.during !== undefined;
+  const stopsWhenSent = fault?.stopsWhenSent ?? false;
+  const config = { ...agentConfig(workshop, dir, scenario, options), talks, stopsWhenSent };
   const child = startAgent(workshop, config, {
     limitMs: LIMIT_MS,
     ...(fault?.env && { env: fault.env(dir) }),

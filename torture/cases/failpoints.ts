@@ -37,10 +37,12 @@ export function killAt(point: string): Fault {
 }
 
 /**
- * Dies after the world has the request and before it answers, so that the effect may land after the death.
+ * Dies after the world has the request and before the agent reads the answer, so that the effect may land after
+ * the death. The agent stops by itself: on a busy machine the harness would be too late.
  */
 export const KILL_WHEN_SENT: Fault = {
   name: "kill while the world works",
+  stopsWhenSent: true,
   during: async (child) => {
     await child.event("sent");
     child.kill("SIGKILL");

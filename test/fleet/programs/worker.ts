@@ -53,6 +53,7 @@ async function runSession(holdfast: Holdfast, id: string): Promise<object> {
     leaseMs,
     plant,
     stops: false,
+    stopsWhenSent: false,
     talks: true,
     gated: false,
   };
