@@ -209,6 +209,7 @@ function addMcp(program: Parser): Parser {
     .description("put the ledger around every tool of another MCP server")
     .argument("[command...]", "after --: the command that starts that server")
     .option("--url <address>", "in place of a command: the server's address; token: HOLDFAST_PROXY_TOKEN")
+    .option("--http [address]", "serve clients over HTTP: a port, or host:port with HOLDFAST_MCP_TOKEN")
     .option("--config <file>", "the effects of its tools (default: all mutate)")
     .option(
       "--session <name>",
@@ -249,8 +250,8 @@ async function proxyServer(command: readonly string[], options: Options): Promis
     const problem = url === undefined ? "no server is named" : "a command and --url exclude each other";
     throw new Misuse(`mcp proxy: ${problem}`, "Give the command after --, or its address with --url");
   }
-  const { runProxy } = await import("../mcp/index.ts");
-  await runProxy({
+  const { runProxy, runProxyOverHttp } = await import("../mcp/index.ts");
+  const proxied = {
     command,
     url,
     token: process.env["HOLDFAST_PROXY_TOKEN"] || undefined,
@@ -259,7 +260,10 @@ async function proxyServer(command: readonly string[], options: Options): Promis
     store: setting(options, "store", "HOLDFAST_STORE"),
     namespace: setting(options, "namespace", "HOLDFAST_NAMESPACE"),
     by: setting(options, "by", "HOLDFAST_BY") ?? "mcp-proxy",
-  });
+  };
+  const http = options["http"];
+  if (http === undefined) await runProxy(proxied);
+  else await runProxyOverHttp(proxied, http === true ? true : String(http));
 }
 
 function setting(options: Options, name: string, variable?: string): string | undefined {

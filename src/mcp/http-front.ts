@@ -1,5 +1,5 @@
 /**
- * The HTTP side of `holdfast mcp --http`: where it listens and who may ask.
+ * The HTTP side of `holdfast mcp --http` and `holdfast mcp proxy --http`: where it listens and who may ask.
  *
  *     on loopback     `Host` must be ours, `Origin` absent or ours; the token is asked for if there is one
  *     elsewhere       every request has the token as `Authorization: Bearer …`, else it does not start
@@ -58,8 +58,13 @@ export function httpAddress(typed: string | true, token: string | undefined): Ht
   return { host: isLoopback ? undefined : name, port, token };
 }
 
-/** Serves until a signal arrives. `command` is what a person typed, for messages. */
-export async function serveRequests(address: HttpAddress, command: string, fetch: Fetch): Promise<void> {
+/** Serves until a signal arrives or `ended` resolves. `command` is what a person typed, for messages. */
+export async function serveRequests(
+  address: HttpAddress,
+  command: string,
+  fetch: Fetch,
+  ended?: Promise<void>,
+): Promise<void> {
   const { host, token } = address;
   const guard = new McpGuard(host === undefined, token);
   const stopped = new Promise<void>((resolve) => {
@@ -77,7 +82,7 @@ export async function serveRequests(address: HttpAddress, command: string, fetch
   );
   const shown = host === undefined ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
   process.stdout.write(`http://${shown}:${listening.port}${PATH}\n`);
-  await stopped;
+  await Promise.race([stopped, ...(ended ? [ended] : [])]);
   await listening.close();
 }
 

@@ -24,6 +24,12 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   await run(options);
 }
 
+/** Serves clients of the proxy over HTTP until a signal arrives. `address` is as above. */
+export async function runProxyOverHttp(options: RunProxyOptions, address: string | true): Promise<void> {
+  const { httpAddress } = await import("./http-front.ts");
+  await runProxy({ ...options, http: httpAddress(address, process.env["HOLDFAST_MCP_TOKEN"] || undefined) });
+}
+
 export async function readProxyConfig(file: string): Promise<ProxyConfig> {
   const { readProxyConfig: read } = await import("./proxy/proxy-config.ts");
   return read(file);

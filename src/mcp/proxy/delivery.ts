@@ -16,6 +16,8 @@
  *     that answers the ping has read the answer. A client that gave the call up sends
  *     `notifications/cancelled` first. Only then is the delivery recorded in the session.
  *   - The protocol of 2026-07-28 has no ping: the client's next request counts, weaker evidence.
+ *   - Over HTTP neither holds, since each answer has a stream of its own. The next request on the same socket
+ *     counts: HTTP/1.1 sends it only after the answer was read.
  *   - Within one connection no record is needed: an answer to a client that is still connected is not lost.
  *   - An agent resumed from an older record may repeat a call whose answer it had read, and that repeat runs.
  *     `dedupe: session`, `global` or a key prevents it.
@@ -106,8 +108,9 @@ export class Deliveries {
     return call?.status === "completed" ? call : undefined;
   }
 
-  sent(call: NumberedCall, requestId: Id, pingId: Id): void {
-    this.answered.set(call.fingerprint, call.number);
+  /** `isOrdered`: a client that sends something later on this connection has the answer, or will have it. */
+  sent(call: NumberedCall, requestId: Id, pingId: Id, isOrdered: boolean): void {
+    if (isOrdered) this.answered.set(call.fingerprint, call.number);
     this.unread.set(pingId, { ...call, requestId });
   }
 
@@ -124,6 +127,7 @@ export class Deliveries {
     const answer = this.unread.get(pingId);
     if (!answer) return;
     this.unread.delete(pingId);
+    this.answered.set(answer.fingerprint, answer.number);
     await this.record([answer]);
   }
 

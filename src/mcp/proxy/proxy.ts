@@ -59,6 +59,11 @@ export interface ProxyOptions {
   readonly input: Readable;
   readonly output: Writable;
   readonly log: (text: string) => void;
+  /**
+   * `ordered`: the client's answers come in the order of ours, as through a pipe. `confirmed`: only `wasRead`
+   * says that an answer was read.
+   */
+  readonly delivery?: "ordered" | "confirmed";
 }
 
 interface Asked {
@@ -85,6 +90,8 @@ export class DurableProxy {
   private readonly knownTools = new Set<string>();
   private readonly questions: ServerQuestions;
   private readonly work = new Set<Promise<void>>();
+  /** Answers whose delivery is to be confirmed, and the marks under which `deliveries` knows them. */
+  private readonly unconfirmed = new Map<Id, Id>();
 
   constructor(options: ProxyOptions) {
     this.options = options;
@@ -190,7 +197,7 @@ export class DurableProxy {
   }
 
   private clientAsks(line: Line, id: Id, method: string): void {
-    if (this.introduction.isModern)
+    if (this.introduction.isModern && this.isOrdered)
       this.background(this.calls.taken?.deliveries.readAll() ?? Promise.resolve());
     const { raw, message } = line;
     const name = message.params?.["name"];
@@ -245,9 +252,7 @@ export class DurableProxy {
     } finally {
       this.asked.delete(id);
     }
-    if (waiting.isCancelled) return;
-    await this.toClient(this.answerText(id, answer));
-    if (delivers) await this.confirmDelivery(delivers, id);
+    if (!waiting.isCancelled) await this.deliver(id, answer, delivers);
   }
 
   private clientAnswered({ raw }: Line, id: Id): void {
@@ -370,9 +375,32 @@ export class DurableProxy {
     this.asked.delete(id);
     // The client cancelled; the ledger keeps the answer for the next identical request.
     if (isCancelled) return;
+    await this.deliver(id, answer, call && isDelivery ? call : undefined);
+  }
+
+  private async deliver(id: Id, answer: Answer, call: NumberedCall | undefined): Promise<void> {
+    const ping = this.downstream.own.newId();
+    const { deliveries } = this.calls.taken ?? {};
+    if (call && !this.isOrdered) {
+      deliveries?.sent(call, id, ping, false);
+      this.unconfirmed.set(id, ping);
+    }
     await this.toClient(this.answerText(id, answer));
     failpoint("mcp.replied");
-    if (call && isDelivery) await this.confirmDelivery(call, id);
+    if (!call || !this.isOrdered) return;
+    deliveries?.sent(call, id, ping, true);
+    if (!this.introduction.isModern) await this.toClient(requestText(ping, "ping", {}));
+  }
+
+  /** The client has certainly read the answer to that request. */
+  wasRead(id: Id): void {
+    const ping = this.unconfirmed.get(id);
+    this.unconfirmed.delete(id);
+    if (ping !== undefined) this.background(this.calls.taken?.deliveries.read(ping) ?? Promise.resolve());
+  }
+
+  private get isOrdered(): boolean {
+    return this.options.delivery !== "confirmed";
   }
 
   private answerText(id: Id, answer: Answer): string {
@@ -389,12 +417,6 @@ export class DurableProxy {
   private withResultType(result: unknown): unknown {
     const isMissing = typeof result === "object" && result !== null && !("resultType" in result);
     return this.introduction.isModern && isMissing ? { ...result, resultType: "complete" } : result;
-  }
-
-  private async confirmDelivery(call: NumberedCall, requestId: Id): Promise<void> {
-    const ping = this.downstream.own.newId();
-    this.calls.taken?.deliveries.sent(call, requestId, ping);
-    if (!this.introduction.isModern) await this.toClient(requestText(ping, "ping", {}));
   }
 
   private toClient(raw: string): Promise<void> {

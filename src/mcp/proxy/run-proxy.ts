@@ -9,6 +9,7 @@ import type { Holdfast } from "../../open.ts";
 import { Context } from "../../operations/index.ts";
 import { drivenByMetadata, type Session } from "../../session/index.ts";
 import type { Holder } from "../../store.ts";
+import type { HttpAddress } from "../http-front.ts";
 import { noteOf } from "../note.ts";
 import { ProxyCalls, type RunCall } from "./calls.ts";
 import { httpTarget } from "./http-server.ts";
@@ -29,6 +30,8 @@ export interface RunProxyOptions {
   readonly store?: string | undefined;
   readonly namespace?: string | undefined;
   readonly by: string;
+  /** Serves clients over HTTP instead of stdin and stdout. */
+  readonly http?: HttpAddress | undefined;
   readonly input?: Readable;
   readonly output?: Writable;
   readonly log?: (text: string) => void;
@@ -67,11 +70,18 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
     const held = (): unknown => taking?.why;
     signals = catchSignals();
     const session = taking.session;
-    const sides = { server, input, output, log };
     calls = new ProxyCalls({ session, heldMs, held, config, log, keep, cancelledMs });
-    await serve(new DurableProxy({ calls, config, ...sides }), session, signals.received);
+    const sides = { calls, config, server, log };
+    const { http } = options;
+    if (http === undefined) {
+      const proxy = new DurableProxy({ ...sides, input, output });
+      await serve(session, (lost) => servePipes(proxy, signals?.received, lost));
+    } else {
+      const { serveProxyHttp } = await import("./serve-http.ts");
+      await serve(session, (lost) => serveProxyHttp(sides, http, lost));
+    }
   } catch (error) {
-    await refuseClient(input, output, error);
+    if (options.http === undefined) await refuseClient(input, output, error);
     throw error;
   } finally {
     taking?.stop();
@@ -93,7 +103,8 @@ function catchSignals(): { readonly received: Promise<void>; ignore(): void } {
   return { received, ignore: () => void signals.map((signal) => process.off(signal, stop)) };
 }
 
-async function serve(proxy: DurableProxy, taking: Promise<Session>, signal: Promise<void>): Promise<void> {
+/** Serves until the clients are gone, a signal arrives, or another process has taken the session. */
+async function serve(taking: Promise<Session>, run: (lost: Promise<void>) => Promise<void>): Promise<void> {
   let session: Session | undefined;
   const lost = taking.then((taken) => {
     session = taken;
@@ -101,13 +112,17 @@ async function serve(proxy: DurableProxy, taking: Promise<Session>, signal: Prom
       taken.lost.addEventListener("abort", () => resolve(), { once: true });
     });
   });
+  await run(lost);
+  if (session?.lost.aborted) throw session.lost.reason;
+}
+
+async function servePipes(proxy: DurableProxy, ...ends: (Promise<void> | undefined)[]): Promise<void> {
   try {
     await proxy.start();
-    await Promise.race([proxy.clientGone, signal, lost]);
+    await Promise.race([proxy.clientGone, ...ends.filter((each) => each !== undefined)]);
   } finally {
     await proxy.close();
   }
-  if (session?.lost.aborted) throw session.lost.reason;
 }
 
 /** Stable for this project and configuration, so that a restarted proxy resumes its session. */

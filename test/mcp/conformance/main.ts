@@ -5,6 +5,7 @@
 //     tool ──HTTP──▶ bridge ──▶ example server
 //     tool ──HTTP──▶ bridge ──▶ holdfast mcp proxy ──▶ example server
 //     tool ──HTTP──▶ bridge ──▶ holdfast mcp proxy --url ──HTTP──▶ bridge ──▶ example server
+//     tool ──HTTP──▶ holdfast mcp proxy --http ──▶ example server
 
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -90,14 +91,8 @@ async function server(): Promise<boolean> {
     ["task", "add", "Accept payments"],
   ])
     execFileSync(holdfast[0] ?? "", [...holdfast.slice(1), ...args], { cwd, stdio: "ignore" });
-  const child = spawn(holdfast[0] ?? "", [...holdfast.slice(1), "mcp", "--http", "0"], {
-    cwd,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const { child, url } = await listening(cwd, "mcp", "--http", "0");
   try {
-    const url = await new Promise<string>((resolve) => {
-      createInterface({ input: child.stdout }).once("line", resolve);
-    });
     let isGood = true;
     for (const revision of REVISIONS) {
       const { applied, skipped } = split(await runTool(url, revision), NOT_OURS);
@@ -112,6 +107,18 @@ async function server(): Promise<boolean> {
   } finally {
     child.kill();
   }
+}
+
+/** Starts a command that prints the address on which it listens. */
+async function listening(cwd: string, ...args: string[]) {
+  const child = spawn(holdfast[0] ?? "", [...holdfast.slice(1), ...args], {
+    cwd,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const url = await new Promise<string>((resolve) => {
+    createInterface({ input: child.stdout }).once("line", resolve);
+  });
+  return { child, url };
 }
 
 async function proxies(): Promise<boolean> {
@@ -137,6 +144,18 @@ async function proxies(): Promise<boolean> {
         found.push([name, applied]);
         left = skipped;
       }
+      const { child, url: served } = await listening(
+        project(),
+        "mcp",
+        "proxy",
+        "--http",
+        "0",
+        "--",
+        ...example,
+      );
+      const overHttp = await runTool(served, revision);
+      child.kill();
+      found.push(["proxy --http", split(overHttp, NOT_BEHIND_A_BRIDGE).applied]);
       console.log(`\nexample server, ${revision}: ${found.map(([name]) => name).join(" | ")}`);
       for (const scenario of found[0]?.[1].keys() ?? []) {
         const each = found.map(([, results]) => results.get(scenario)?.join("; ") ?? "missing");
