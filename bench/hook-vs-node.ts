@@ -1,7 +1,7 @@
 /**
  * Hooks as a coding agent runs them: a cold process from start to end, against a Node that does nothing.
- * The value is the slower of two: the hook after every tool use, and the hook at the start of a session,
- * which prints the briefing of a larger goal. The store is as a killed agent leaves it: not closed, its WAL
+ * The value is the slowest of three: the hooks before and after every tool use, and the hook at the start of a
+ * session, which prints the briefing of a larger goal. The store is as a killed agent leaves it: not closed, its WAL
  * full.
  */
 
@@ -22,7 +22,7 @@ const FILES = 60;
 
 export const hookVsNode: Measure = {
   name: "hookVsNode",
-  what: "holdfast hook, cold, the slower of tool use and session start, against node -e 0",
+  what: "holdfast hook, cold, the slowest of tool use and session start, against node -e 0",
   bar: 2,
   direction: "at most",
   async run(scratch) {
@@ -32,6 +32,8 @@ export const hookVsNode: Measure = {
       live([cli, "hook", "claude", event], { cwd, input: JSON.stringify({ cwd, ...input }) });
     const edit = { session_id: "bench", tool_name: "Edit", tool_input: { file_path: fileName(1) } };
     const nothing = (): void => live(["-e", "0"]);
+    const push = { session_id: "bench", tool_name: "Bash", tool_input: { command: "git push" } };
+    const before = await alternate(ROUNDS, nothing, () => hook("tool-start", push));
     const touched = await alternate(ROUNDS, nothing, () => hook("touched", edit));
     const started = await alternate(
       ROUNDS,
@@ -39,13 +41,15 @@ export const hookVsNode: Measure = {
       () => hook("session-start", { session_id: "bench", source: "startup" }),
       // Finishes the background writes of the last start, so that they do not slow the next round.
       () => {
-        live([cli, "hook", "take-in"], { cwd });
+        live([cli, "hook", "ingest"], { cwd });
         forgetStarts(cwd);
       },
     );
-    live([cli, "hook", "take-in"], { cwd });
+    live([cli, "hook", "ingest"], { cwd });
     const numbers = {
       nodeMs: rounded(median([...touched.rawMs, ...started.rawMs])),
+      toolStartMs: rounded(median(before.oursMs)),
+      toolStartToNode: ratio(before),
       toolUseMs: rounded(median(touched.oursMs)),
       toolUseToNode: ratio(touched),
       sessionStartMs: rounded(median(started.oursMs)),
@@ -53,7 +57,7 @@ export const hookVsNode: Measure = {
       sessionStartToNode: ratio(started),
       rounds: ROUNDS,
     };
-    return { value: Math.max(ratio(touched), ratio(started)), numbers };
+    return { value: Math.max(ratio(before), ratio(touched), ratio(started)), numbers };
   },
 };
 

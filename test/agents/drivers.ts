@@ -32,6 +32,8 @@ export interface Driver {
   /** Settings that a person would confirm in a dialog: folders that are trusted. */
   trust(home: string, folders: readonly string[]): void;
   command(setting: Setting, session: string, how: How): Command;
+  /** The name of a tool of the plugin's server, if it differs. */
+  pluginMcp?(tool: string): string;
   /** Checks the plugin by the agent's own commands, and installs it for the user. */
   plugin?(setting: Setting, holdfast: string): readonly Command[];
 }
@@ -67,6 +69,7 @@ const claude: Driver = {
     const which = isResumed ? "--resume" : "--session-id";
     return claudeRun(setting, ["-p", "go on", "--dangerously-skip-permissions", which, session]);
   },
+  pluginMcp: (tool) => `mcp__plugin_holdfast_holdfast__${tool}`,
   plugin: (setting, holdfast) => [
     claudeRun(setting, ["plugin", "validate", holdfast]),
     claudeRun(setting, ["plugin", "validate", join(holdfast, "plugins/claude-code")]),

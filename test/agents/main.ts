@@ -12,7 +12,7 @@
 
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { DRIVERS, type Driver } from "./drivers.ts";
@@ -44,6 +44,22 @@ function includes(text: string, wanted: string): void {
 function isClean(project: Project, cwd = project.root): void {
   const changed = project.gitIn(cwd, "status", "--porcelain");
   check(changed === "", "git is not clean", changed);
+}
+
+const GUIDE = "docs/guides/coding-agents.md";
+
+/** The lines of the page that quote what a model or a shell got. */
+function linesOfGuide(): string[] {
+  const blocks = readFileSync(GUIDE, "utf8").matchAll(/```text\n([\s\S]*?)```/g);
+  return [...blocks].flatMap(([, block = ""]) => block.split("\n").filter((line) => line !== ""));
+}
+
+/** Without times, positions and sizes, which differ from run to run. A project of the harness needs no npx. */
+function comparable(text: string): string {
+  return text
+    .replaceAll("\\n", "\n")
+    .replaceAll("npx holdfast", "holdfast")
+    .replaceAll(/\d+ (s|min) ago|\d{4}-\d\d-\d\dT[\d:.]+Z|(seq|tokens)="\d+"/g, "…");
 }
 
 interface Scenario {
@@ -227,18 +243,57 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     },
   },
 
+  "walk: the texts of the guide are those that the agent gets": {
+    only: ["claude"],
+    async run(project) {
+      const { driver } = project;
+      const session = "7f2a91bc-0001-4000-8000-000000000001";
+      const file = join(project.root, "percent.js");
+      const claim = { tool: driver.mcp("task_claim"), input: { task: "T-001" } };
+      const decision = {
+        decision: "Discounts are whole percents",
+        context: "prices",
+        reason: "no rounding twice",
+      };
+      const note = "percent.js is half written; rounding is missing";
+      const killed = await project.run(
+        [
+          claim,
+          { tool: driver.mcp("decide"), input: decision },
+          driver.write(file, "export const percent = (price, share) =>"),
+          { tool: driver.mcp("task_progress"), input: { task: "T-001", note } },
+          KILL,
+        ],
+        { session },
+      );
+      const seen = [killed.first, project.holdfast("status")];
+      seen.push((await project.run([{ text: "hello" }])).first);
+      const submit = { task: "T-001", summary: "percent() with rounding" };
+      const done = driver.write(file, "export const percent = (price, share) => price * share;");
+      const steps = [done, claim, { tool: driver.mcp("task_submit"), input: submit }, { text: "done" }];
+      seen.push((await project.run(steps, { session, isResumed: true })).first);
+      seen.push(project.holdfast("task", "show", "T-001"));
+      const all = comparable(seen.join("\n"));
+      // The scenario "push" shows the block about calls.
+      for (const line of linesOfGuide().filter((each) => !each.startsWith("UNKNOWN")))
+        check(all.includes(comparable(line)), `the guide says what the agent does not get: ${line}`, seen[2]);
+    },
+  },
+
   "plugin: it is valid, it installs, and it briefs a project that init has not wired": {
     only: ["claude", "codex", "gemini"],
     async run(project) {
       project.holdfast("init", "--remove");
       project.installPlugin();
       const { driver } = project;
-      const { requests, first, said } = await project.run([driver.shell("sleep 4"), { text: "hello" }]);
+      const status = driver.pluginMcp?.("status") ?? driver.mcp("status");
+      const { requests, first, last, said } = await project.run([
+        { tool: status, input: {} },
+        { text: "done" },
+      ]);
       check(requests.length > 0, "the model was not asked", said);
       includes(first, "You are session");
-      const { tools = [] } = requests.at(-1) ?? {};
-      const isOffered = tools.some((each) => each.endsWith("task_claim"));
-      check(isOffered, "the model has no MCP tools", tools.join());
+      check(last.includes('"needs"'), "the plugin's server did not answer", said);
     },
   },
 };
