@@ -1,245 +1,108 @@
 /**
- * The same scripted agent on Holdfast and on its peers, in one run, by turns.
+ * What a user pays, on Holdfast and on its peers: a request, a turn, and a turn after 950 others. One run, one
+ * disk, one Postgres. Each side has a process of its own; `agent-sides.ts` says what it does.
  *
- *     request   a chat server's: open the session, one prompt, one answer of 2 KB, close
- *     turn      an answer of 2 KB, one mutating tool with a result of 4 KB, the checkpoint
+ * Sides take turns, so that other load affects all of them. Only one works at a time, so the processor time
+ * of the server is that side's.
  *
- *     holdfast sqlite, holdfast postgres   `holdfast.run`; turns by `session.run`. The intent is durable
- *                                          before the tool starts
- *     dbos                                 a workflow; a step for the model, a step for the tool. No intent
- *     langgraph sqlite, langgraph postgres a checkpoint after the model and one after the tool
- *     raw sqlite, raw postgres             the floor: two synced commits of the same bytes, one row each
+ *     npm run bench -- bench/peers/agent.ts [--rounds 5] [--json] [--only "holdfast postgres" --only dbos]
  *
- * Each side has a process of its own. Sides take turns, so that other load affects all of them.
- *
- *     npm run bench -- bench/peers/agent.ts [--rounds 5] [--turns 50] [--requests 50] [--json]
- *
- * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. `--only` names sides.
+ * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again.
  */
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { AIMessage, type BaseMessage, ToolMessage } from "@langchain/core/messages";
-import { type BaseCheckpointSaver, uuid6 } from "@langchain/langgraph-checkpoint";
 import pg from "pg";
-import { type Holdfast, type Model, open, openPostgres, type Session, tool } from "../../src/index.ts";
 import { PostgresServer } from "../../test/stores/postgres/server.ts";
 import { openBare } from "../raw-database.ts";
-import { anything } from "../schema.ts";
 import { Scratch } from "../scratch.ts";
 import { median } from "../statistics.ts";
-import { prose, random } from "../turns.ts";
-import { dbosIn, installPeers, openPeerSaver } from "./peer-folder.ts";
+import { type Data, type Place, SIDES, type SideKind, type SideName } from "./agent-sides.ts";
+import { installPeers } from "./peer-folder.ts";
 
-const CONNECTIONS = 20;
-const ANSWER = prose(random(1), 2_048);
-const RESULT = prose(random(2), 4_096);
-/** Turns before `turn 1000` that are not measured. A peer that stores them again each time gets them at once. */
-const EARLIER = 950;
+/** As servers are installed. Those of the tests are smaller, and write checkpoints in the middle of a round. */
+const SETTINGS = { shared_buffers: "128MB", max_wal_size: "1GB", wal_level: "replica" };
 
 interface Order {
-  readonly what: "request" | "turn" | "seed";
+  readonly act: "request" | "turn" | "seed";
   readonly sessions: number;
   readonly count: number;
-  /** Which group of sessions: turns of one group follow each other. */
+  /** How many such sets of sessions, one after another. Default: 1. */
+  readonly series?: number;
+  /** Sessions of one group follow those of the group's last order. */
   readonly group: string;
 }
 
+interface Work {
+  readonly what: string;
+  readonly order: Order;
+}
+
+const ONE: Work = {
+  what: "request",
+  order: { act: "request", sessions: 1, count: 20, series: 10, group: "one" },
+};
+const SIXTEEN: Work = {
+  what: "request, sixteen at once",
+  order: { act: "request", sessions: 16, count: 15, series: 2, group: "sixteen" },
+};
+/** Young sessions, so that a round is as long as one of the old session. */
+const TURN: Work = {
+  what: "turn 50",
+  order: { act: "turn", sessions: 1, count: 20, series: 5, group: "young" },
+};
+const OLD: Work = { what: "turn 1,000", order: { act: "turn", sessions: 1, count: 100, group: "old" } };
+const CROWD: Work = {
+  what: "turn, sixteen at once",
+  order: { act: "turn", sessions: 16, count: 30, group: "crowd" },
+};
+const SEEDS: readonly Order[] = [
+  { act: "seed", sessions: 1, count: 10, series: 5, group: "young" },
+  { act: "seed", sessions: 1, count: 850, group: "old" },
+];
+
+/** A saver that stores all messages again each time gets a tenth of the turns. Its rounds are long enough. */
+function sized(side: SideName, order: Order): Order {
+  const isSlow = side.startsWith("langgraph") && order.act === "turn";
+  return isSlow ? { ...order, count: Math.ceil(order.count / 10) } : order;
+}
+
 interface Answer {
-  readonly ms: number;
+  /** Null if the side does not do this. */
+  readonly ms: number | null;
   readonly cpuMs: number;
 }
 
-/** Runs `count` of them in the session of this name. */
-type Act = (session: string, count: number) => Promise<void>;
-type Side = Partial<Record<Order["what"], Act>> & { stop(): Promise<unknown> | void };
-
-// ---- Holdfast
-
-async function ours(holdfast: Holdfast): Promise<Side> {
-  let made = 0;
-  const charge = tool({
-    name: "charge",
-    description: "Returns about 4 KB",
-    input: anything,
-    effect: "mutate",
-    execute: () => RESULT,
-  });
-  const answers: Model = async () => ({ message: { text: ANSWER }, usage: { usd: 0.01 } });
-  const calls: Model = async () => {
-    made += 1;
-    const call = { kind: "tool_call", id: `c${made}`, name: "charge", args: { made } } as const;
-    return { message: { blocks: [{ kind: "text", text: ANSWER }, call] }, usage: { usd: 0.01 } };
-  };
-  const open = new Map<string, Session>();
-  const turns: Act = async (id, count) => {
-    const session = open.get(id) ?? (await holdfast.session(id));
-    const prompt = open.has(id) ? {} : { prompt: "Go." };
-    open.set(id, session);
-    await session.run({ model: calls, tools: [charge], maxTurns: count, ...prompt });
-  };
-  return {
-    turn: turns,
-    seed: turns,
-    request: async (id, count) => {
-      for (let index = 0; index < count; index++) {
-        made += 1;
-        await holdfast.run(id, { model: answers, prompt: { id: `p${made}`, text: "Where is it?" } });
-      }
-    },
-    stop: () => holdfast.close(),
-  };
+interface Row {
+  readonly what: string;
+  readonly side: SideName;
+  readonly perSecond: number;
+  /** Milliseconds of processor per request or turn: of the process, and of the server. */
+  readonly cpuMs: number;
+  readonly serverCpuMs: number;
+  /** What the data grew by per request or turn. */
+  readonly bytes: number;
 }
 
-// ---- DBOS
+// ---- The process of one side
 
-async function dbos(url: string, folder: string): Promise<Side> {
-  const { DBOS } = await dbosIn(folder);
-  DBOS.setConfig({
-    name: "bench",
-    systemDatabaseUrl: url.replace(/postgres$/, "dbos_bench"),
-    systemDatabasePoolSize: CONNECTIONS,
-    runAdminServer: false,
-    logLevel: "error",
-  });
-  const turns = DBOS.registerWorkflow(
-    async (count: number) => {
-      for (let index = 0; index < count; index++) {
-        await DBOS.runStep(async () => ANSWER, { name: "model" });
-        await DBOS.runStep(async () => RESULT, { name: "tool" });
-      }
-    },
-    { name: "turns" },
-  );
-  const request = DBOS.registerWorkflow(
-    async (_prompt: string) => DBOS.runStep(async () => ANSWER, { name: "model" }),
-    { name: "request" },
-  );
-  await DBOS.launch();
-  return {
-    turn: (_session, count) => turns(count),
-    request: async (_session, count) => {
-      for (let index = 0; index < count; index++) await request("Where is it?");
-    },
-    stop: () => DBOS.shutdown(),
-  };
-}
-
-// ---- LangGraph
-
-function langgraph(saver: BaseCheckpointSaver, stop: () => unknown): Side {
-  type Thread = { messages: BaseMessage[]; config: { configurable?: Record<string, unknown> }; step: number };
-  const threads = new Map<string, Thread>();
-  const threadOf = (id: string): Thread => {
-    const config = { configurable: { thread_id: id, checkpoint_ns: "" } };
-    const thread = threads.get(id) ?? { messages: [], config, step: 0 };
-    threads.set(id, thread);
-    return thread;
-  };
-  const called = (step: number) => {
-    const call = { id: `call_${step}`, name: "charge", args: { step } };
-    return new AIMessage({ id: `a${step}`, content: ANSWER, tool_calls: [call] });
-  };
-  const result = (step: number) =>
-    new ToolMessage({ id: `t${step}`, content: RESULT, tool_call_id: `call_${step}` });
-  const put = async (thread: Thread, message: BaseMessage): Promise<void> => {
-    thread.messages = [...thread.messages, message];
-    thread.step += 1;
-    const { messages, step } = thread;
-    const checkpoint = {
-      v: 4,
-      id: uuid6(0),
-      ts: new Date().toISOString(),
-      channel_values: { messages },
-      channel_versions: { messages: step },
-      versions_seen: { agent: { messages: step } },
-    };
-    const metadata = { source: "loop", step, parents: {} } as const;
-    thread.config = await saver.put(thread.config, checkpoint, metadata, { messages: step });
-  };
-  return {
-    turn: async (id, count) => {
-      const thread = threadOf(id);
-      for (let index = 0; index < count; index++) {
-        await put(thread, called(thread.step));
-        await put(thread, result(thread.step));
-      }
-    },
-    // All at once: saving each of them would take hours, because every save stores all messages.
-    seed: async (id, count) => {
-      const thread = threadOf(id);
-      for (let index = 0; index < count; index++) thread.messages.push(called(index), result(index));
-    },
-    stop: async () => {
-      await stop();
-    },
-  };
-}
-
-// ---- The floor: two synced commits of the same bytes
-
-async function rawSqlite(path: string): Promise<Side> {
-  const database = await openBare(path);
-  database.exec("CREATE TABLE turns (id INTEGER PRIMARY KEY, value TEXT NOT NULL)");
-  const insert = database.prepare("INSERT INTO turns (value) VALUES (?)");
-  const act: Act = async (_session, count) => {
-    for (let index = 0; index < count; index++) {
-      insert.run(JSON.stringify({ text: ANSWER }));
-      insert.run(JSON.stringify({ text: RESULT }));
-    }
-  };
-  return { turn: act, request: act, stop: () => database.close() };
-}
-
-async function rawPostgres(url: string): Promise<Side> {
-  const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS });
-  await pool.query(
-    "CREATE SCHEMA floor; CREATE TABLE floor.turns (id serial PRIMARY KEY, value text NOT NULL)",
-  );
-  const text = "INSERT INTO floor.turns (value) VALUES ($1)";
-  const act: Act = async (_session, count) => {
-    const client = await pool.connect();
-    for (let index = 0; index < count; index++) {
-      await client.query({ name: "answer", text, values: [JSON.stringify({ text: ANSWER })] });
-      await client.query({ name: "answer", text, values: [JSON.stringify({ text: RESULT })] });
-    }
-    client.release();
-  };
-  return { turn: act, request: act, stop: () => pool.end() };
-}
-
-const SIDES: Readonly<Record<string, (url: string, folder: string, scratch: string) => Promise<Side>>> = {
-  "holdfast sqlite": async (_url, _folder, scratch) => ours(await open(join(scratch, "ours.db"))),
-  "holdfast postgres": async (url) =>
-    ours(await open(undefined, { store: await openPostgres({ url, maxConnections: CONNECTIONS }) })),
-  dbos: (url, folder) => dbos(url, folder),
-  "langgraph sqlite": async (_url, folder, scratch) => {
-    const { saver, close } = await openPeerSaver(folder, "sqlite", join(scratch, "langgraph.db"));
-    return langgraph(saver, close);
-  },
-  "langgraph postgres": async (url, folder) => {
-    const { saver, close } = await openPeerSaver(folder, "postgres", url);
-    return langgraph(saver, close);
-  },
-  "raw sqlite": (_url, _folder, scratch) => rawSqlite(join(scratch, "raw.db")),
-  "raw postgres": (url) => rawPostgres(url),
-};
-
-// ---- Processes
-
-async function beSide(name: string, url: string, folder: string, scratch: string): Promise<void> {
-  const side = await (SIDES[name] as (typeof SIDES)[string])(url, folder, scratch);
-  process.on("message", async ({ what, sessions, count, group }: Order) => {
-    const begun = performance.now();
+async function beSide(name: SideName, place: Place): Promise<void> {
+  const side = await (SIDES[name] as SideKind).start(place);
+  process.on("message", async ({ act, sessions, count, series = 1, group }: Order) => {
+    const does = act === "seed" ? (side.seed ?? side.turn) : side[act];
     const used = process.cpuUsage();
-    const act = side[what];
-    const names = Array.from({ length: sessions }, (_, index) => `${group}-${index}`);
-    await Promise.all(names.map((each) => act?.(each, count)));
+    const begun = performance.now();
+    for (let set = 0; set < series; set++) {
+      const ids = Array.from({ length: sessions }, (_, index) => `${group}-${set}-${index}`);
+      await Promise.all(ids.map((id) => does?.(id, count)));
+    }
+    const ms = does ? performance.now() - begun : null;
     const { user, system } = process.cpuUsage(used);
-    process.send?.({ ms: act ? performance.now() - begun : Number.NaN, cpuMs: (user + system) / 1_000 });
+    process.send?.({ ms, cpuMs: (user + system) / 1_000 } satisfies Answer);
   });
   process.once("disconnect", async () => {
     await side.stop();
@@ -264,78 +127,242 @@ async function ask(child: ChildProcess, order?: Order): Promise<Answer> {
   }
 }
 
-interface Row {
-  readonly side: string;
-  readonly what: string;
-  readonly perSecond: number;
-  readonly cpuMs: number;
-}
+// ---- What is measured
 
-type Sides = ReadonlyMap<string, ChildProcess>;
+class Bench {
+  readonly rows: Row[] = [];
+  private readonly onRow: (row: Row) => void;
+  private readonly sides: ReadonlyMap<SideName, ChildProcess>;
+  private readonly server: PostgresServer;
+  private readonly scratch: string;
+  private readonly rounds: number;
 
-/** One kind of order on all sides, by turns. The first round is not counted. */
-async function measure(sides: Sides, what: string, order: Order, rounds: number): Promise<Row[]> {
-  const found = new Map<string, Answer[]>([...sides.keys()].map((name) => [name, []]));
-  for (let round = 0; round <= rounds; round++) {
-    for (const [name, child] of sides) {
-      const answer = await ask(child, order);
-      if (round > 0 && !Number.isNaN(answer.ms)) found.get(name)?.push(answer);
+  constructor(
+    sides: ReadonlyMap<SideName, ChildProcess>,
+    server: PostgresServer,
+    scratch: string,
+    rounds: number,
+    onRow: (row: Row) => void,
+  ) {
+    this.onRow = onRow;
+    this.sides = sides;
+    this.server = server;
+    this.scratch = scratch;
+    this.rounds = rounds;
+  }
+
+  async all(): Promise<void> {
+    await this.measure([ONE]);
+    await this.measure([SIXTEEN]);
+    for (const [name, child] of this.sides) {
+      for (const seed of SEEDS) if (reaches(name, seed)) await ask(child, seed);
+    }
+    // Together, so that both meet the same load: their ratio says whether a long session is slower.
+    await this.measure([TURN, OLD]);
+    await this.measure([CROWD]);
+  }
+
+  /** All works on all sides, by turns. The first round is not counted. */
+  private async measure(works: readonly Work[]): Promise<void> {
+    const found = new Map<string, { answers: Answer[]; serverMs: number[]; grown: number }>();
+    for (let round = 0; round <= this.rounds; round++) {
+      for (const [name, child] of this.sides) {
+        for (const { what, order } of works) {
+          if (!reaches(name, order)) continue;
+          const size = await this.sizeOf(name);
+          const server = this.serverCpuMs();
+          const answer = await ask(child, sized(name, order));
+          if (round === 0 || answer.ms === null) continue;
+          const each = found.get(`${what}\0${name}`) ?? { answers: [], serverMs: [], grown: 0 };
+          found.set(`${what}\0${name}`, each);
+          each.answers.push(answer);
+          each.serverMs.push(this.serverCpuMs() - server);
+          each.grown += (await this.sizeOf(name)) - size;
+        }
+      }
+    }
+    for (const { what, order } of works) {
+      for (const side of this.sides.keys()) {
+        const { sessions, count, series = 1 } = sized(side, order);
+        const total = sessions * count * series;
+        const each = found.get(`${what}\0${side}`);
+        if (!each) continue;
+        const { answers, serverMs, grown } = each;
+        const row: Row = {
+          what,
+          side,
+          perSecond: (1_000 * total) / median(answers.map(({ ms }) => ms ?? 0)),
+          cpuMs: median(answers.map(({ cpuMs }) => cpuMs)) / total,
+          serverCpuMs: median(serverMs) / total,
+          bytes: grown / (this.rounds * total),
+        };
+        this.rows.push(row);
+        this.onRow(row);
+      }
     }
   }
-  const total = order.sessions * order.count;
-  return [...found].flatMap(([side, answers]) => {
-    if (answers.length === 0) return [];
-    const perSecond = (1_000 * total) / median(answers.map(({ ms }) => ms));
-    return [{ side, what, perSecond, cpuMs: median(answers.map(({ cpuMs }) => cpuMs)) / total }];
-  });
+
+  private async sizeOf(name: SideName): Promise<number> {
+    const { data } = SIDES[name] as { data: Data };
+    if ("file" in data) {
+      const database = await openBare(join(this.scratch, data.file));
+      const size = "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size";
+      const { bytes } = database.prepare(size).get() as { bytes: number };
+      database.close();
+      return bytes;
+    }
+    const connectionString = this.server.tcpUrl().replace(/postgres$/, data.database ?? "postgres");
+    const client = new pg.Client({ connectionString });
+    await client.connect();
+    const { rows } = await client.query(
+      `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class AS c
+       JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`,
+      [data.schema],
+    );
+    await client.end();
+    return Number(rows[0].bytes);
+  }
+
+  /** The time that all processes of the server have run. */
+  private serverCpuMs(): number {
+    const postmaster = readFileSync(join(this.server.folder, "data", "postmaster.pid"), "utf8").split(
+      "\n",
+    )[0];
+    let nanoseconds = 0;
+    for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+      try {
+        const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+        const [, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+        if (parent !== postmaster) continue;
+        nanoseconds += Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0]);
+      } catch {
+        // The process has ended since.
+      }
+    }
+    return nanoseconds / 1e6;
+  }
+}
+
+/** OpenWorkflow ends a workflow after 1,000 steps. */
+function reaches(side: SideName, { group }: Order): boolean {
+  return side !== "openworkflow" || group !== "old";
+}
+
+// ---- What has to be true
+
+interface Bar {
+  readonly what: string;
+  readonly must: number | null;
+  readonly aim: number | null;
+  readonly direction: "at least" | "at most";
+  readonly sides: readonly [SideName, SideName];
+  readonly works: readonly [Work, Work];
+}
+
+const against = (
+  peer: SideName,
+  work: Work,
+  bars: Partial<Bar>,
+  own: SideName = "holdfast postgres",
+): Bar => ({
+  what: `${work.what}: ${own} / ${peer}`,
+  must: null,
+  aim: null,
+  direction: "at least",
+  sides: [own, peer],
+  works: [work, work],
+  ...bars,
+});
+
+const flat = (side: SideName): Bar => ({
+  what: `${side}: time of turn 1,000 / of turn 50`,
+  must: 1.15,
+  aim: null,
+  direction: "at most",
+  sides: [side, side],
+  works: [TURN, OLD],
+});
+
+const BARS: readonly Bar[] = [
+  against("dbos", ONE, { must: 1.2, aim: 2 }),
+  against("dbos", SIXTEEN, { aim: 2 }),
+  against("dbos", TURN, { must: 2, aim: 3 }),
+  against("dbos", CROWD, { must: 2, aim: 3 }),
+  against("dbos", OLD, {}),
+  against("openworkflow", ONE, {}),
+  against("openworkflow", TURN, {}),
+  against("openworkflow", CROWD, {}),
+  against("langgraph sqlite", OLD, { must: 50 }, "holdfast sqlite"),
+  against("langgraph postgres", OLD, { must: 50 }),
+  flat("holdfast sqlite"),
+  flat("holdfast postgres"),
+  {
+    ...against("holdfast sqlite", TURN, { aim: 1.3, direction: "at most" }, "raw sqlite"),
+    what: "turn 50: time of holdfast sqlite / of two raw commits",
+  },
+];
+
+function judge(
+  rows: readonly Row[],
+  { sides, works, must, direction }: Bar,
+): { value: number; ok: boolean } | null {
+  const [first, second] = [0, 1].map((index) =>
+    rows.find(({ side, what }) => side === sides[index] && what === works[index]?.what),
+  );
+  if (!first || !second) return null;
+  const value = first.perSecond / second.perSecond;
+  const isMet = must === null || (direction === "at least" ? value >= must : value <= must);
+  return { value, ok: isMet };
+}
+
+const TITLE = "| what | side | per second | CPU ms | server CPU ms | bytes |\n|---|---|--:|--:|--:|--:|";
+
+function reportRow({ what, side, perSecond, cpuMs, serverCpuMs, bytes }: Row): void {
+  const onServer = "schema" in SIDES[side].data ? serverCpuMs.toFixed(2) : "";
+  const grown = Math.round(bytes).toLocaleString("en");
+  const rate = perSecond.toFixed(perSecond < 10 ? 1 : 0);
+  console.log(`| ${what} | ${side} | ${rate} | ${cpuMs.toFixed(2)} | ${onServer} | ${grown} |`);
+}
+
+function reportBars(rows: readonly Row[]): void {
+  console.log("\n| ratio | value | must | aim |\n|---|--:|--:|--:|");
+  for (const bar of BARS) {
+    const judged = judge(rows, bar);
+    if (!judged) continue;
+    const sign = bar.direction === "at least" ? "≥" : "≤";
+    const must = bar.must === null ? "" : `${sign} ${bar.must} ${judged.ok ? "met" : "missed"}`;
+    const aim = bar.aim === null ? "" : `${sign} ${bar.aim}`;
+    console.log(`| ${bar.what} | ${judged.value.toFixed(2)} | ${must} | ${aim} |`);
+  }
 }
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       rounds: { type: "string", default: "5" },
-      turns: { type: "string", default: "50" },
-      requests: { type: "string", default: "50" },
       only: { type: "string", multiple: true },
       json: { type: "boolean" },
     },
   });
-  const [rounds, turns, requests] = [values.rounds, values.turns, values.requests].map(Number) as [
-    number,
-    number,
-    number,
-  ];
   const scratch = new Scratch();
-  const server = await PostgresServer.start();
-  const sides = new Map<string, ChildProcess>();
+  const server = await PostgresServer.start(SETTINGS);
+  const sides = new Map<SideName, ChildProcess>();
   try {
-    const names = Object.keys(SIDES).filter((name) => values.only?.includes(name) ?? true);
-    const folder = installPeers(scratch, names);
+    const names = (Object.keys(SIDES) as SideName[]).filter((name) => values.only?.includes(name) ?? true);
+    const peers = installPeers(scratch, names);
     for (const name of names) {
-      const child = fork(fileURLToPath(import.meta.url), [name, server.tcpUrl(), folder, scratch.path]);
+      const child = fork(fileURLToPath(import.meta.url), [name, server.tcpUrl(), peers, scratch.path]);
       sides.set(name, child);
       await ask(child);
     }
-    const growing = new Map([...sides].filter(([name]) => !name.startsWith("raw") && name !== "dbos"));
-    const found: Row[] = [];
-    for (const sessions of [1, 16]) {
-      const at = sessions === 1 ? "one" : "sixteen at once";
-      const few = Math.ceil(requests / Math.sqrt(sessions));
-      const request: Order = { what: "request", sessions, count: few, group: `r${sessions}` };
-      found.push(...(await measure(sides, `request, ${at}`, request, rounds)));
-      const order: Order = {
-        what: "turn",
-        sessions,
-        count: Math.ceil(turns / sessions),
-        group: `t${sessions}`,
-      };
-      found.push(...(await measure(sides, `turn, ${at}`, order, rounds)));
-    }
-    for (const child of growing.values())
-      await ask(child, { what: "seed", sessions: 1, count: EARLIER, group: "long" });
-    const late: Order = { what: "turn", sessions: 1, count: 10, group: "long" };
-    found.push(...(await measure(growing, "turn 1,000", late, rounds)));
-    report(found, values.json === true);
+    if (!values.json) console.log(TITLE);
+    const onRow = values.json ? () => undefined : reportRow;
+    const bench = new Bench(sides, server, scratch.path, Number(values.rounds), onRow);
+    await bench.all();
+    const ratios = BARS.map((bar) => ({ ...bar, ...judge(bench.rows, bar) }));
+    if (values.json) console.log(JSON.stringify({ rows: bench.rows, ratios }));
+    else reportBars(bench.rows);
+    if (ratios.some(({ ok }) => ok === false)) process.exitCode = 1;
   } finally {
     for (const child of sides.values()) {
       child.disconnect();
@@ -346,16 +373,6 @@ async function main(): Promise<void> {
   }
 }
 
-function report(found: readonly Row[], asJson: boolean): void {
-  if (asJson) {
-    console.log(JSON.stringify(found));
-    return;
-  }
-  console.log("| what | side | per second | CPU ms each |\n|---|---|--:|--:|");
-  for (const { what, side, perSecond, cpuMs } of found)
-    console.log(`| ${what} | ${side} | ${perSecond.toFixed(0)} | ${cpuMs.toFixed(2)} |`);
-}
-
-const [side, url, folder, scratch] = process.argv.slice(2);
-if (process.send && side && url && folder && scratch) await beSide(side, url, folder, scratch);
+const [side, url, peers, scratch] = process.argv.slice(2);
+if (process.send && side && url && peers && scratch) await beSide(side as SideName, { url, peers, scratch });
 else await main();

@@ -13,6 +13,7 @@ import type { Scratch } from "../scratch.ts";
 
 const PEERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   dbos: { "@dbos-inc/dbos-sdk": "5.3.0" },
+  openworkflow: { openworkflow: "0.10.1", postgres: "3.4.9" },
   "langgraph sqlite": {
     "@langchain/langgraph-checkpoint-sqlite": "1.0.4",
     "@langchain/langgraph-checkpoint": "1.1.5",
@@ -64,6 +65,34 @@ interface Dbos {
 
 export function dbosIn(folder: string): Promise<{ DBOS: Dbos }> {
   return load(folder, "@dbos-inc/dbos-sdk");
+}
+
+/** The part of OpenWorkflow that is used here. */
+interface OpenWorkflow {
+  defineWorkflow(
+    spec: { name: string },
+    run: (context: { input: { id: string }; step: Step }) => Promise<unknown>,
+  ): { run(input: { id: string }): Promise<{ workflowRun: { id: string } }> };
+  newWorker(options: { concurrency: number }): { tick(): Promise<number> };
+}
+
+interface Step {
+  run<Result>(spec: { name: string }, step: () => Promise<Result>): Promise<Result>;
+}
+
+interface OpenWorkflowBackend {
+  completeWorkflowRun(params: { workflowRunId: string }): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+export async function openWorkflowIn(folder: string) {
+  const { OpenWorkflow } = await load<{
+    OpenWorkflow: new (options: { backend: OpenWorkflowBackend }) => OpenWorkflow;
+  }>(folder, "openworkflow");
+  const { BackendPostgres } = await load<{
+    BackendPostgres: { connect(url: string, options: { schema: string }): Promise<OpenWorkflowBackend> };
+  }>(folder, "openworkflow/postgres");
+  return { OpenWorkflow, BackendPostgres };
 }
 
 type Saver = BaseCheckpointSaver & {
