@@ -214,6 +214,11 @@ export class EventFiles {
     return true;
   }
 
+  /** True if events of this goal are dated ahead of the clock. */
+  get areWaiting(): boolean {
+    return [...(this.refused?.values() ?? [])].some(({ waiting }) => waiting?.goal === this.goal);
+  }
+
   /** Returns events that the goal does not know, and files that are refused for the first time here. */
   async look(known: Pick<EventIds, "has">): Promise<EventLook> {
     const names = (await namesIn(this.folder)).filter((name) => name.endsWith(".jsonl")).sort();

@@ -259,7 +259,8 @@ export class FolderWriter {
       await this.placeEvents(lease);
       const written = await this.write(lease, looked);
       if (written === null) continue;
-      if (merged || !this.isSwept) await this.removeStrays();
+      // A record of events that wait for their time is no stray: removed here, it would conflict in git.
+      if ((merged || !this.isSwept) && !this.events.areWaiting) await this.removeStrays();
       await this.events.tidy(this.goal, () => this.isStillOurs(lease));
       for (const { left, beside } of edits) if (left.length === 0) await removeBackup(this.folder, beside);
       const reported = edits.map((edit) => (edit.left.length === 0 ? { ...edit, beside: null } : edit));

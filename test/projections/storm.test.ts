@@ -1,6 +1,6 @@
 // Clones that work on one goal and merge each other in random order. The full storm: npm run storm.
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { sha256 } from "../../src/model/digest.ts";
@@ -130,6 +130,25 @@ test("a folder that git removed with its last file is made again by a program th
   const fresh = await Copy.make(new WallClock(), copy);
   copies.push(fresh);
   expect(fresh.goal.state.decisions.size).toBe(1);
+});
+
+test("a record whose events wait for their time stays, so that git merges what its clone does with it", async () => {
+  const copy = await Copy.make(new WallClock());
+  await copy.folder.sync();
+  const ahead = await Copy.make(new WallClock(Date.UTC(2026, 0, 5)), copy);
+  copies.push(copy, ahead);
+  await ahead.goal.decide(about("later"));
+  await ahead.folder.sync();
+  for (const folder of ["events", "decisions"])
+    cpSync(join(ahead.root, ".planning", folder), join(copy.root, ".planning", folder), { recursive: true });
+  // By its revision, the record could be one that this copy had before.
+  for (let index = 0; index < 10; index++) await copy.goal.addTask({ title: `task ${index}` });
+  const again = await projectGoal(copy.goal, { auto: false });
+  await again.close();
+  expect(copy.goal.state.decisions.size).toBe(0);
+  const records = readdirSync(join(copy.root, ".planning/decisions"));
+  expect(records).toEqual(readdirSync(join(ahead.root, ".planning/decisions")));
+  expect(records).toHaveLength(1);
 });
 
 test("sealed files that are no record are removed or set aside, and `check` names the rest", async () => {
