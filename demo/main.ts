@@ -10,7 +10,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type DemoPage, serveDemo } from "../src/cli/ui-command.ts";
+import { type DemoPage, serveDemo } from "../src/cli/demo-page.ts";
 import { type Holdfast, isHoldfastError, open, type RunResult, type SessionDetail } from "../src/index.ts";
 import type { AgentMessage } from "./agent.ts";
 import { audit, readWorld } from "./audit.ts";

@@ -11,8 +11,8 @@ import { join } from "node:path";
 import { DefiniteFailure, landed, never, tool } from "../ledger/index.ts";
 import { open } from "../open.ts";
 import type { Options } from "./command.ts";
+import { serveDemo } from "./demo-page.ts";
 import { EXIT, envelope, openScreen } from "./screen.ts";
-import { serveDemo } from "./ui-command.ts";
 
 const ORDERS = ["4711", "4712", "4713"];
 const KILLS: readonly (readonly [failpoint: string, when: string])[] = [

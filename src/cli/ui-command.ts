@@ -43,46 +43,8 @@ export async function ui(options: Options): Promise<void> {
   process.exitCode = EXIT.interrupted;
 }
 
-/** How long the demo rests between two runs while its page is open. */
-const LOOK_MS = 2_500;
-
-export interface DemoPage {
-  readonly url: string;
-  /** Gives a person time to look, between two runs. */
-  rest(): Promise<void>;
-  /** Serves the page until the person ends the demo. */
-  untilStopped(): Promise<void>;
-}
-
-/** The page over the store of a demo. On a terminal the demo starts once the person has opened it. */
-export async function serveDemo(store: string): Promise<DemoPage> {
-  const options = { store, by: "you" };
-  const context = await contextOf(options, { via: "web" });
-  await context.create();
-  const warn = (error: unknown): void => reportWarning(error, false);
-  const start = (port: number): Promise<Ui> => startUi({ context, port, readOnly: null, warn });
-  const server = await start(UI_PORT).catch(() => start(0));
-  process.stderr.write(`Watch it here: ${server.url}\n`);
-  if (process.stdin.isTTY) await enterPressed();
-  return {
-    url: server.url,
-    rest: () => new Promise((resolve) => setTimeout(resolve, LOOK_MS)),
-    async untilStopped() {
-      process.stderr.write("The page stays until you press Ctrl-C.\n");
-      await stopped();
-      await server.close();
-      await context.close();
-    },
-  };
-}
-
-async function enterPressed(): Promise<void> {
-  process.stderr.write("Open it, then press Enter to start.\n");
-  await new Promise((resolve) => process.stdin.once("data", resolve));
-  process.stdin.pause();
-}
-
-function stopped(): Promise<void> {
+/** Resolves when a person ends the program. */
+export function stopped(): Promise<void> {
   return new Promise((resolve) => {
     process.once("SIGINT", () => resolve());
     process.once("SIGTERM", () => resolve());

@@ -1,13 +1,14 @@
 // The command `holdfast ui`: what it prints, what it keeps secret, and that an agent cannot answer through it.
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { open } from "../../src/open.ts";
 import { programFile } from "../program.ts";
-import { putPageBeside } from "./page.ts";
+import { findBrowser, launchBrowser, putPageBeside } from "./page.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-ui-command-"));
 const store = join(folder, "store.db");
@@ -91,6 +92,39 @@ test("it prints an address with a token that no process list shows, and ends on 
   expect(shown.filter((line) => line.includes(token))).toEqual([]);
   expect(await stop(child)).toBe(130);
   await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow();
+});
+
+test.skipIf(findBrowser() === null)("the demo leaves a call to a person, who answers by keyboard", async () => {
+  const child = spawn(process.execPath, [cli, "demo", "--ui"], {
+    env: { ...process.env, HOLDFAST_FAILPOINT: "" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let said = "";
+  const heard = async (wanted: RegExp): Promise<RegExpExecArray> => {
+    for (;;) {
+      const found = wanted.exec(said);
+      if (found) return found;
+      const [chunk] = (await once(child.stderr, "data")) as [Buffer];
+      said += chunk.toString();
+    }
+  };
+  const [, url = ""] = await heard(/Watch it here: (\S+)\n/);
+  const browser = await launchBrowser();
+  const tab = await browser.newPage();
+  await tab.goto(url);
+  await heard(/One call waits for you: http:\/\/127\.0\.0\.1:\d+\/#\/inbox\n/);
+  await tab.locator(".row.current", { hasText: "refund" }).waitFor();
+  await tab.keyboard.press("a");
+  await tab.getByRole("dialog").waitFor();
+  await tab.keyboard.type("the parcel came back");
+  await tab.keyboard.press("Enter");
+  await tab.getByRole("button", { name: "Record approve" }).waitFor();
+  await tab.keyboard.press("Enter");
+  await heard(/the agent went on: It is paid back\./);
+  await browser.close();
+  const ended = once(child, "close");
+  child.kill("SIGINT");
+  await ended;
 });
 
 function commandLine(pid: string): string {
