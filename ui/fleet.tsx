@@ -113,12 +113,14 @@ function Shown({ data, hours }: { data: Fleet; hours: number }): JSX.Element {
       </section>
       <section class="part">
         <h2>Tools</h2>
-        <p class="sub">
-          {data.isSample
-            ? `The latest ${plural(data.sampled, "session")} of this time; there are more.`
-            : `All ${plural(data.sampled, "session")} of this time.`}{" "}
-          p50 and p99 are how long an attempt took that returned by itself.
-        </p>
+        {data.tools.length === 0 ? null : (
+          <p class="sub">
+            {data.isSample
+              ? `The latest ${plural(data.sampled, "session")} of this time; there are more.`
+              : `All ${plural(data.sampled, "session")} of this time.`}{" "}
+            p50 and p99 are how long an attempt took that returned by itself.
+          </p>
+        )}
         {data.tools.length === 0 ? (
           <Empty title="No calls in this time">
             The latency and the unknown outcomes of each tool appear here.

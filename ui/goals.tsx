@@ -1,7 +1,7 @@
 /** Goals: the board, decisions, blockers and what they block, drift, history, the next agent's briefing. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { ResultOf } from "../src/operations/index.ts";
 import { ask, canAct, useAnswer } from "./api.ts";
 import { PlainDialog, resolving } from "./decide.tsx";
@@ -64,6 +64,11 @@ function OneGoal({ id }: { id: string }): JSX.Element {
   const { data, error } = useAnswer("goal show", { goal: id }, mine);
   const tasks = useAnswer("task list", { goal: id, all: true }, mine);
   const { tab = "board" } = route.value.query;
+  useEffect(() => {
+    // On a phone the tabs are wider than the screen.
+    const chosen = document.querySelector(".tabs [aria-selected=true]");
+    chosen?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [tab, data === null]);
   if (data === null) return error ? <Problem error={error} /> : <p class="sub pad">Looking…</p>;
   const { progress } = data;
   return (

@@ -7,6 +7,7 @@ import { ask, Failure } from "./api.ts";
 import { Age, Command, Dialog, Empty, Field, Mark, More, Problem, useKeys, Value } from "./parts.tsx";
 import { link, route, setQuery } from "./router.ts";
 import { Rows } from "./rows.tsx";
+import { settledBy } from "./session.tsx";
 import { json, moment, plural, shellWord } from "./text.ts";
 
 type Entry = ResultOf<"ledger">["calls"][number];
@@ -153,7 +154,7 @@ function EntryFacts({ entry }: { entry: Entry }): JSX.Element {
       {entry.error === null ? null : <Field name="error">{entry.error}</Field>}
       <Field name="issued">{moment(entry.issuedAt)}</Field>
       {entry.settledAt === null ? null : (
-        <Field name="settled">{`${moment(entry.settledAt)}, by ${entry.settledBy}`}</Field>
+        <Field name="settled">{`${moment(entry.settledAt)} ${settledBy(entry)}`}</Field>
       )}
       {entry.why === null ? null : <Field name="why">{entry.why}</Field>}
       <Field name="key">

@@ -486,7 +486,7 @@ const SETTLED_BY: Readonly<Record<string, string>> = {
 };
 
 /** The source of an outcome, where it is not the tool itself. */
-function settledBy({ settledBy: by }: Shown["calls"][number]): string {
+export function settledBy({ settledBy: by }: { readonly settledBy: string | null }): string {
   return by === null ? "" : (SETTLED_BY[by] ?? "");
 }
 
