@@ -94,38 +94,41 @@ test("it prints an address with a token that no process list shows, and ends on 
   await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow();
 });
 
-test.skipIf(findBrowser() === null)("the demo leaves a call to a person, who answers by keyboard", async () => {
-  const child = spawn(process.execPath, [cli, "demo", "--ui"], {
-    env: { ...process.env, HOLDFAST_FAILPOINT: "" },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  let said = "";
-  const heard = async (wanted: RegExp): Promise<RegExpExecArray> => {
-    for (;;) {
-      const found = wanted.exec(said);
-      if (found) return found;
-      const [chunk] = (await once(child.stderr, "data")) as [Buffer];
-      said += chunk.toString();
-    }
-  };
-  const [, url = ""] = await heard(/Watch it here: (\S+)\n/);
-  const browser = await launchBrowser();
-  const tab = await browser.newPage();
-  await tab.goto(url);
-  await heard(/One call waits for you: http:\/\/127\.0\.0\.1:\d+\/#\/inbox\n/);
-  await tab.locator(".row.current", { hasText: "refund" }).waitFor();
-  await tab.keyboard.press("a");
-  await tab.getByRole("dialog").waitFor();
-  await tab.keyboard.type("the parcel came back");
-  await tab.keyboard.press("Enter");
-  await tab.getByRole("button", { name: "Record approve" }).waitFor();
-  await tab.keyboard.press("Enter");
-  await heard(/the agent went on: It is paid back\./);
-  await browser.close();
-  const ended = once(child, "close");
-  child.kill("SIGINT");
-  await ended;
-});
+test.skipIf(findBrowser() === null)(
+  "the demo leaves a call to a person, who answers by keyboard",
+  async () => {
+    const child = spawn(process.execPath, [cli, "demo", "--ui"], {
+      env: { ...process.env, HOLDFAST_FAILPOINT: "" },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let said = "";
+    const heard = async (wanted: RegExp): Promise<RegExpExecArray> => {
+      for (;;) {
+        const found = wanted.exec(said);
+        if (found) return found;
+        const [chunk] = (await once(child.stderr, "data")) as [Buffer];
+        said += chunk.toString();
+      }
+    };
+    const [, url = ""] = await heard(/Watch it here: (\S+)\n/);
+    const browser = await launchBrowser();
+    const tab = await browser.newPage();
+    await tab.goto(url);
+    await heard(/One call waits for you: http:\/\/127\.0\.0\.1:\d+\/#\/inbox\n/);
+    await tab.locator(".row.current", { hasText: "refund" }).waitFor();
+    await tab.keyboard.press("a");
+    await tab.getByRole("dialog").waitFor();
+    await tab.keyboard.type("the parcel came back");
+    await tab.keyboard.press("Enter");
+    await tab.getByRole("button", { name: "Record approve" }).waitFor();
+    await tab.keyboard.press("Enter");
+    await heard(/the agent went on: It is paid back\./);
+    await browser.close();
+    const ended = once(child, "close");
+    child.kill("SIGINT");
+    await ended;
+  },
+);
 
 function commandLine(pid: string): string {
   try {

@@ -104,7 +104,7 @@ describe.skipIf(findBrowser() === null)("decisions in a browser", () => {
     const why = "the list is longer";
     expect(events.at(-1)).toEqual({ limits: { usd: 1 }, by: "ann", via: "web", why });
     await tab.evaluate('location.hash = "#/session/newsletter"');
-    await tab.getByRole("button", { name: "Raise the budget…" }).click();
+    await tab.getByRole("button", { name: "Budget…" }).click();
     await tab.getByLabel(/New limit in dollars/).waitFor();
     await tab.context().close();
     await kill(run.child);
