@@ -1,4 +1,4 @@
-/** The page of the demo: it shows the kills as they happen, and in the end a call that waits for the person. */
+/** The page of the demo: it shows the kills as they happen, and then a call that waits for the person. */
 
 import { tool } from "../ledger/index.ts";
 import type { Holdfast } from "../open.ts";
