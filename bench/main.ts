@@ -11,6 +11,7 @@ import { groupCommitVsRaw } from "./group-commit-vs-raw.ts";
 import { hookVsNode } from "./hook-vs-node.ts";
 import { ledgerVsTwoCommits } from "./ledger-vs-two-commits.ts";
 import { loadVsRaw } from "./load-vs-raw.ts";
+import { mcpVsNode } from "./mcp-vs-node.ts";
 import { judge, type Measure, type Result } from "./measure.ts";
 import { oldVersionVsRaw } from "./old-version-vs-raw.ts";
 import { postgresVsRaw } from "./postgres-vs-raw.ts";
@@ -31,6 +32,7 @@ const MEASURES: readonly Measure[] = [
   postgresVsRaw,
   statusVsNode,
   hookVsNode,
+  mcpVsNode,
   turnsPerSecond,
   uiFirstPaint,
   uiScrolling,

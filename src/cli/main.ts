@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The entry of the command line. `hook`, `status` and `--version` have fast paths that load little. */
+/** The entry of the command line. Fast paths load little: `hook`, `status`, `mcp`, `--version`. */
 
 import module from "node:module";
 
@@ -14,13 +14,9 @@ async function main(): Promise<void> {
     await runHook(argv.slice(1));
     return;
   }
-  if (argv[0] === "status") {
-    const { readStatusOptions, showStatus } = await import("./status.ts");
-    const options = readStatusOptions(argv.slice(1));
-    if (options) {
-      await showStatus(options);
-      return;
-    }
+  if (argv[0] === "status" || argv[0] === "mcp") {
+    const { takeFastPath } = await import("./fast-paths.ts");
+    if (await takeFastPath(argv)) return;
   }
   if (argv[0] === "--version") {
     const { createRequire } = await import("node:module");

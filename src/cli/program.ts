@@ -203,7 +203,7 @@ function addMcp(program: Parser): Parser {
     .option("--by <name>", "the agent's name (default: the client's); also HOLDFAST_BY")
     .option("--role <role>", "the role (default worker); also HOLDFAST_ROLE")
     .option("--http [address]", "serve Streamable HTTP: a port, or host:port with HOLDFAST_MCP_TOKEN")
-    .action(async () => serveAgents(group.opts<Options>()));
+    .action(async () => (await import("./mcp-command.ts")).serveAgents(group.opts<Options>()));
   const proxy = group
     .command("proxy")
     .description("put the ledger around every tool of another MCP server")
@@ -218,55 +218,9 @@ function addMcp(program: Parser): Parser {
     .option(...STORE)
     .option(...NAMESPACE)
     .option("--by <name>", "who acts; also HOLDFAST_BY")
-    .action(async () => proxyServer(proxy.processedArgs.flat() as string[], proxy.opts<Options>()));
+    .action(async () => {
+      const { proxyServer } = await import("./mcp-command.ts");
+      await proxyServer(proxy.processedArgs.flat() as string[], proxy.opts<Options>());
+    });
   return group;
-}
-
-async function serveAgents(options: Options): Promise<void> {
-  const { serveMcp, serveMcpOverHttp } = await import("../mcp/index.ts");
-  const role = setting(options, "role", "HOLDFAST_ROLE") ?? "worker";
-  if (!AGENT_ROLES.includes(role as AgentRole)) {
-    throw new Misuse(`--role: ${role} is not a role for agents`, `Use one of: ${AGENT_ROLES.join(", ")}`);
-  }
-  const served = {
-    store: setting(options, "store", "HOLDFAST_STORE"),
-    namespace: setting(options, "namespace", "HOLDFAST_NAMESPACE"),
-    goal: setting(options, "goal", "HOLDFAST_GOAL"),
-    by: setting(options, "by", "HOLDFAST_BY"),
-    role: role as AgentRole,
-  };
-  const http = options["http"];
-  if (http === undefined) await serveMcp(served);
-  else await serveMcpOverHttp(served, http === true ? true : String(http));
-}
-
-/** Without `human`: an agent must not claim to be a person. */
-const AGENT_ROLES = ["worker", "architect", "orchestrator", "verifier"] as const;
-type AgentRole = (typeof AGENT_ROLES)[number];
-
-async function proxyServer(command: readonly string[], options: Options): Promise<void> {
-  const url = setting(options, "url");
-  if ((url === undefined) === (command.length === 0)) {
-    const problem = url === undefined ? "no server is named" : "a command and --url exclude each other";
-    throw new Misuse(`mcp proxy: ${problem}`, "Give the command after --, or its address with --url");
-  }
-  const { runProxy, runProxyOverHttp } = await import("../mcp/index.ts");
-  const proxied = {
-    command,
-    url,
-    token: process.env["HOLDFAST_PROXY_TOKEN"] || undefined,
-    config: setting(options, "config"),
-    session: setting(options, "session"),
-    store: setting(options, "store", "HOLDFAST_STORE"),
-    namespace: setting(options, "namespace", "HOLDFAST_NAMESPACE"),
-    by: setting(options, "by", "HOLDFAST_BY") ?? "mcp-proxy",
-  };
-  const http = options["http"];
-  if (http === undefined) await runProxy(proxied);
-  else await runProxyOverHttp(proxied, http === true ? true : String(http));
-}
-
-function setting(options: Options, name: string, variable?: string): string | undefined {
-  const value = options[name] ?? (variable === undefined ? undefined : process.env[variable]);
-  return typeof value === "string" && value !== "" ? value : undefined;
 }

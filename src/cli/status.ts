@@ -24,7 +24,7 @@ import {
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
-import { goalOption } from "./command.ts";
+import { goalOption, type Options } from "./command.ts";
 import { reportWarning } from "./failure.ts";
 import type { Paint, Screen } from "./screen.ts";
 import { commandToPaste, formatAnswer, linesOf, openScreen, print } from "./screen.ts";
@@ -150,37 +150,9 @@ function count(number: number, what: string): string {
   return number === 0 ? "" : `${number} ${what}`;
 }
 
-interface StatusCommandOptions {
-  json: boolean;
-  line?: true;
-  store?: string;
-  namespace?: string;
-  goal?: string;
-}
-
-/** Parses the options of the fast path. Null: commander must. `status-options.test.ts` compares both. */
-export function readStatusOptions(args: readonly string[]): StatusCommandOptions | null {
-  const options: StatusCommandOptions = { json: false };
-  for (let index = 0; index < args.length; index++) {
-    const [, name, value] = /^--(json|line|store|namespace|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
-    if (name === "json" && value === undefined) options.json = true;
-    else if (name === "line" && value === undefined) options.line = true;
-    else if (name === "store" || name === "namespace" || name === "goal") {
-      const text = value ?? args[++index];
-      if (text === undefined || text === "") return null;
-      options[name] = text;
-    } else return null;
-  }
-  return options;
-}
-
-export async function showStatus({
-  json,
-  line,
-  store,
-  namespace,
-  goal,
-}: StatusCommandOptions): Promise<void> {
+export async function showStatus(typed: Options): Promise<void> {
+  const { store, namespace, goal } = typed as Readonly<Record<string, string | undefined>>;
+  const [json, line] = [typed["json"] === true, typed["line"] === true];
   const place = await locateStore({ store, namespace }, process.cwd());
   const warn = (error: unknown): void => reportWarning(error, json);
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);

@@ -7,9 +7,19 @@ import type { OfferedTool } from "./server/tools.ts";
 
 export type { RunCall } from "./proxy/calls.ts";
 
+/** Serves on stdin and stdout until the client closes its end or a signal arrives. */
 export async function serveMcp(options: ServerOptions): Promise<void> {
+  const interrupted = new Promise<void>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve());
+  });
+  const { Front } = await import("./server/front.ts");
+  const front = new Front(process.stdin, process.stdout);
+  if ((await Promise.race([front.ended, interrupted])) !== "needed") {
+    process.stdin.destroy();
+    return;
+  }
   const { serve } = await import("./server/serve.ts");
-  await serve(options);
+  await serve(options, front.handOver(), interrupted);
 }
 
 /** Serves over HTTP until a signal arrives. `address` is the value of `--http`; `true` if it has none. */

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { firstAnswers } from "./first-answers.ts";
 import { llmsText } from "./llms.ts";
 import { apiReference } from "./reference/api.ts";
 import { referencePages } from "./reference/pages.ts";
@@ -25,6 +26,10 @@ describe("the reference", () => {
 
   test("every public name has JSDoc, every function and class an example, every option a meaning", () => {
     expect(api.gaps).toEqual([]);
+  });
+
+  test("the first answers of `holdfast mcp` are those of its server (npm run reference)", async () => {
+    await expect(await firstAnswers()).toMatchFileSnapshot(join(root, "src/mcp/server/first-answers.json"));
   });
 
   test("has no page of something that is gone", () => {

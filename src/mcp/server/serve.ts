@@ -4,10 +4,13 @@
  */
 
 import { writeSync } from "node:fs";
+import type { Readable } from "node:stream";
+import type { JSONRPCMessage } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { HoldfastError } from "../../model/errors.ts";
 import { readLines } from "../proxy/json-rpc.ts";
 import { AgentSession, type ServerOptions } from "./agent-session.ts";
+import type { Handover } from "./front.ts";
 import { addSubscriptions } from "./goal-changes.ts";
 import { buildServer } from "./server.ts";
 
@@ -26,14 +29,25 @@ class Wire extends StdioServerTransport {
   /** Called when a client of the newer protocol subscribes: the SDK handles the rest. */
   onlisten: () => void = () => undefined;
   private stopReading: () => void = () => undefined;
+  private readonly input: Readable;
+  private readonly answered: Set<number | string>;
 
-  constructor() {
-    super(process.stdin, process.stdout, { maxBufferSize: MAX_BYTES });
+  constructor({ input, answered }: Handover) {
+    super(input, process.stdout, { maxBufferSize: MAX_BYTES });
+    this.input = input;
+    this.answered = answered;
+  }
+
+  /** Drops answers that the front has given. */
+  override async send(message: JSONRPCMessage): Promise<void> {
+    const { id, method } = message as { id?: number | string; method?: string };
+    if (id !== undefined && method === undefined && this.answered.delete(id)) return;
+    await super.send(message);
   }
 
   override async start(): Promise<void> {
     await super.start();
-    this.stopReading = readLines(process.stdin, (line) => {
+    this.stopReading = readLines(this.input, (line) => {
       const message = parsed(line);
       if (message?.method === "subscriptions/listen") this.onlisten();
     });
@@ -57,13 +71,17 @@ function parsed(line: string): { readonly method?: unknown } | null {
   }
 }
 
-export async function serve(options: ServerOptions): Promise<void> {
+export async function serve(
+  options: ServerOptions,
+  handover: Handover,
+  interrupted: Promise<void>,
+): Promise<void> {
   const agent = new AgentSession(options);
-  const transport = new Wire();
+  const transport = new Wire(handover);
   const ended = new Promise<Error | null>((resolve) => {
-    process.stdin.once("end", () => resolve(null));
+    handover.input.once("end", () => resolve(null));
     process.stdin.once("close", () => resolve(null));
-    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve(null));
+    void interrupted.then(() => resolve(null));
     void transport.whenClosed.then(resolve);
   });
   const handle = serveStdio(
