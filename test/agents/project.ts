@@ -40,7 +40,7 @@ export function install({ package: name, version }: Driver): { packages: string 
 }
 
 /** An environment without the settings of the user and of the agent that may run this. */
-export function environment(home: string): NodeJS.ProcessEnv {
+function environment(home: string): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(HOLDFAST_|ANTHROPIC|CURSOR_|CLAUDE|CODEX_|GEMINI_|OPENAI|npm_|NODE_)/i.test(name),
   );
