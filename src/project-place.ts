@@ -7,12 +7,15 @@
  * The search upwards ends at the root of the repository and at the home folder: what lies above them is
  * not the project's. It reads git's files instead of running git: starting a process costs more than a
  * short command.
+ *
+ * An unpacked archive may contain a `.git` file that names another project on this machine. Such a folder
+ * shares the `.holdfast/` of that project only if the repository there lists it as its worktree.
  */
 
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 
 export const OWN_FOLDER = ".holdfast";
 
@@ -35,7 +38,7 @@ export function projectPlace(from: string): ProjectPlace {
   const worktree = nearest(from, ".git", limits);
   const git = worktree === null ? null : gitFolders(join(worktree, ".git"));
   // Null for a bare or otherwise unusual layout, whose worktrees have no common place.
-  const shared = git && basename(git.common) === ".git" ? dirname(git.common) : null;
+  const shared = git?.isOfRepository && basename(git.common) === ".git" ? dirname(git.common) : null;
   const holder = shared ?? nearest(from, OWN_FOLDER, worktree === null ? limits : [worktree]) ?? from;
   const home = join(holder, OWN_FOLDER);
   const root = worktree ?? holder;
@@ -93,13 +96,53 @@ function nearest(from: string, name: string, last: readonly string[]): string | 
   }
 }
 
-/** The git directory of a worktree, and the one that all worktrees share. */
-function gitFolders(git: string): { readonly own: string; readonly common: string } | null {
-  if (statSync(git).isDirectory()) return { own: git, common: git };
+interface GitFolders {
+  /** The git directory of this worktree. */
+  readonly own: string;
+  /** The git directory that all worktrees share. */
+  readonly common: string;
+  /** False for a submodule, and for a `.git` file that the repository it names does not know. */
+  readonly isOfRepository: boolean;
+}
+
+function gitFolders(git: string): GitFolders | null {
+  if (statSync(git).isDirectory()) return { own: git, common: git, isOfRepository: true };
   // In a worktree or a submodule, `.git` is a file that names the real git directory.
   const named = /^gitdir: (.+)$/m.exec(readFileSync(git, "utf8"))?.[1];
   if (named === undefined) return null;
   const own = resolve(dirname(git), named.trim());
   const pointer = join(own, "commondir");
-  return { own, common: existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own };
+  const common = existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own;
+  const isOfRepository = listsWorktree(common, own, git);
+  return { own, common: isOfRepository ? common : own, isOfRepository };
+}
+
+/** Whether `worktrees/<name>/gitdir` of the repository points back at this `.git` file. */
+function listsWorktree(common: string, own: string, git: string): boolean {
+  const real = realpathSync.native;
+  // The folder is resolved, but not the file: `.git` may be a link to the file of another worktree.
+  const placeOf = (file: string): string => join(real(dirname(file)), basename(file));
+  try {
+    const entry = real(own);
+    if (dirname(entry) !== join(real(common), "worktrees")) return false;
+    return placeOf(resolve(entry, readFileSync(join(entry, "gitdir"), "utf8").trim())) === placeOf(git);
+  } catch {
+    // A file or folder of the list is missing or unreadable, so nothing points back.
+    return false;
+  }
+}
+
+/**
+ * Whether a link leads this folder of a project to a place outside of it. A commit can bring such a link.
+ * False for a folder outside of the project, which its user must have named, and for one that is not there.
+ */
+export function leavesProject(folder: string, root?: string): boolean {
+  const from = resolve(folder);
+  if (!existsSync(from)) return false;
+  const target = realpathSync.native(from);
+  // Fast path: no link on the way.
+  if (target === from) return false;
+  const project = resolve(root ?? projectPlace(dirname(from)).root);
+  const isBelow = (path: string, above: string): boolean => `${path}${sep}`.startsWith(`${above}${sep}`);
+  return isBelow(from, project) && !isBelow(target, realpathSync.native(project));
 }

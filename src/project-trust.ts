@@ -6,6 +6,7 @@
  *     its owner is another user                   refused, as git refuses such a repository
  *     everybody may write it                      refused
  *     git tracks it                               refused: a commit of anybody brings or changes it
+ *     its `hooks` is a link                       refused: hooks would write to wherever it leads
  *
  * Root in a container is an exception: bind mounts and CI checkouts belong to a user outside of it. There
  * the owner of the working folder is believed. HOLDFAST_TRUST lists further folders; a setting in the
@@ -58,6 +59,8 @@ export function refuseUntrustedStore(place: ProjectPlace, store: string, from: s
 function refuse(home: string, index: ProjectPlace["index"], from: string, running: Process): void {
   if (!lstatSync(home, { throwIfNoEntry: false })) return;
   if (index && isTracked(index)) throw committed(home, index.path);
+  const hooks = join(home, "hooks");
+  if (isLink(hooks)) throw linked(hooks);
   const { uid, env } = running;
   if (uid === undefined || isNamed(home, env["HOLDFAST_TRUST"])) return;
   for (const path of [home, ...FILES.map((name) => join(home, name))]) {
@@ -66,6 +69,17 @@ function refuse(home: string, index: ProjectPlace["index"], from: string, runnin
     const isKnown = stats.uid === uid || stats.uid === 0;
     if (!isKnown && !isOutsideUser(stats.uid, from, running)) throw ofAnother(home, path, stats.uid, uid);
     if ((stats.mode & 0o002) !== 0 && hasModes(path)) throw writableByAll(home, path);
+  }
+}
+
+function isLink(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+  } catch (error) {
+    // `home` may be a file that a configuration names as the store, or unreadable: opening it says so.
+    if (["EACCES", "EPERM", "ENOTDIR", "ELOOP"].includes((error as NodeJS.ErrnoException).code ?? ""))
+      return false;
+    throw error;
   }
 }
 
@@ -184,6 +198,13 @@ function committed(home: string, path: string): HoldfastError {
   return new HoldfastError("STORE_UNTRUSTED", `${home}: git tracks it, so any commit could have written it`, {
     hint: `If you did not create it, delete that folder. If you did: ${how}, and commit. Nothing was opened.`,
     data: { path: home, reason: "tracked" },
+  });
+}
+
+function linked(path: string): HoldfastError {
+  return new HoldfastError("STORE_UNTRUSTED", `${path}: it is a link, and hooks write to this folder`, {
+    hint: `Look at where it leads, then remove the link: rm ${shellWord(path)}. Nothing was opened.`,
+    data: { path, reason: "link" },
   });
 }
 

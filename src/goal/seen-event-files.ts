@@ -25,6 +25,7 @@ import { everyRow } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { type EntryReader, GOAL_FOLD_VERSION } from "../model/goal/index.ts";
 import { quoteValue, streamName } from "../model/names.ts";
+import { leavesProject } from "../project-place.ts";
 import type { Store, StreamRow } from "../store.ts";
 
 const EVENTS = "events";
@@ -59,16 +60,27 @@ export interface SeenFiles {
 
 const NONE: SeenFiles = { own: [], others: [] };
 
+/** Throws `STORE_IO` for a folder that cannot be read, or that a link leads out of the project. */
 export function eventFileNames(folder: string): string[] {
+  const path = join(folder, EVENTS);
+  if (leavesProject(folder)) throw eventsElsewhere(folder);
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) throw eventsElsewhere(path);
   try {
-    return readdirSync(join(folder, EVENTS))
+    return readdirSync(path)
       .filter((name) => EVENT_FILE.test(name))
       .sort();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw eventsUnreadable(join(folder, EVENTS), error);
+    throw eventsUnreadable(path, error);
   }
+}
+
+/** A commit can put a link there. Events that it leads to are not those of this project. */
+function eventsElsewhere(path: string): HoldfastError {
+  const hint = "Look at where it leads, remove the link, then restore the folder: git checkout -- .planning";
+  const message = `${quoteValue(path)} is not read: it is a link, and events are read from this project only`;
+  return new HoldfastError("STORE_IO", message, { hint, data: { path } });
 }
 
 export function eventsUnreadable(path: string, cause: unknown): HoldfastError {

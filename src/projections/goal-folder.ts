@@ -27,7 +27,7 @@
 
 import { lstatSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
-import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { actSigners, type Goal, goalCore, type MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
@@ -35,6 +35,7 @@ import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Actor } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
+import { leavesProject } from "../project-place.ts";
 import {
   prepareFile,
   readBounded,
@@ -58,11 +59,6 @@ import { eventFileNotes, keptMoving, renderingElsewhere, unsafeFolder } from "./
 import { type RenderedFile, Renderer, refuseBadRows, renderedPaths, STATE_PAGE } from "./render.ts";
 import { readSeal } from "./seal.ts";
 import { findStrays, RECORD_FOLDERS, removeStrays } from "./stray-records.ts";
-
-function isBelow(path: string, root: string): boolean {
-  const way = relative(resolve(root), resolve(path));
-  return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-}
 
 const FOLDERS = ["", ...RECORD_FOLDERS, EVENTS] as const;
 const MERGER: Actor = { name: "holdfast", role: "supervisor" };
@@ -126,11 +122,9 @@ export class FolderWriter {
 
   static async open(goal: Goal, folder: string, options: WriterOptions): Promise<FolderWriter> {
     await mkdir(folder, { recursive: true });
-    const real = await realpath(folder);
-    // A commit can make `.planning` a link: nothing is written where it leads outside of the project.
-    if (goal.root !== null && isBelow(folder, goal.root) && !isBelow(real, await realpath(goal.root)))
+    if (goal.root !== null && leavesProject(folder, goal.root))
       throw unsafeFolder(folder, "it is a link that leaves the project");
-    return new FolderWriter(goal, real, options);
+    return new FolderWriter(goal, await realpath(folder), options);
   }
 
   /** `isFresh`: the caller has just scanned all files and found no edit. */

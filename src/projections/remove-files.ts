@@ -2,9 +2,11 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { leavesProject } from "../project-place.ts";
 import { syncFolder } from "../state-files/index.ts";
 import { EVENT_FILE, goalOfEvents } from "./event-file-format.ts";
 import { EVENTS } from "./event-files.ts";
+import { unsafeFolder } from "./refusals.ts";
 import { AGENT_STATE, STATE_PAGE, TASK_BOARD } from "./render.ts";
 import { readSeal } from "./seal.ts";
 import { namesIn, RECORD_FOLDERS, textOf } from "./stray-records.ts";
@@ -13,6 +15,7 @@ const FILE_BYTES = 16 * 1024 * 1024;
 
 /** Event files that name the goal, and rendered files with its seal. Files of other goals and people stay. */
 export async function removeGoalFiles(folder: string, goal: string): Promise<void> {
+  if (leavesProject(folder)) throw unsafeFolder(folder, "it is a link that leaves the project");
   const events = (await namesIn(join(folder, EVENTS))).filter((name) => EVENT_FILE.test(name));
   for (const name of events) {
     const path = join(folder, EVENTS, name);

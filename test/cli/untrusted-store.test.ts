@@ -7,11 +7,14 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { projectPlace } from "../../src/project-place.ts";
 import { indexHas, refuseUntrusted } from "../../src/project-trust.ts";
@@ -80,6 +83,23 @@ describe("refused", () => {
     expect((await runInside(project, ["next"])).err).toContain("git rm -r --cached state");
   });
 
+  test("a link in the place of the hooks' folder, which a hook would write through", async () => {
+    const { project, home } = await projectWithStore();
+    const outside = line.newProject();
+    rmSync(join(home, "hooks"), { recursive: true, force: true });
+    symlinkSync(outside, join(home, "hooks"));
+    for (const args of [["next"], FACT]) {
+      const { code, err } = await runInside(project, args);
+      expect(code).toBe(4);
+      expect(err).toContain("hooks: it is a link, and hooks write to this folder");
+      expect(err).toContain(`rm ${join(home, "hooks")}`);
+    }
+    const input = JSON.stringify({ cwd: project, session_id: "a", source: "startup" });
+    const hook = await line.run(["hook", "claude", "session-start"], { cwd: project, input });
+    expect(hook.out).toContain("the store of this project was not opened");
+    expect(readdirSync(outside)).toEqual([".git"]);
+  });
+
   test("a folder that every user may write", async () => {
     const { project, home } = await projectWithStore();
     chmodSync(home, 0o777);
@@ -145,6 +165,45 @@ describe("the search for a store", () => {
     mkdirSync(join(outer, ".git/modules/inner"), { recursive: true });
     writeFileSync(join(outer, "inner/.git"), "gitdir: ../.git/modules/inner\n");
     expect(projectPlace(inner).home).toBe(join(inner, ".holdfast"));
+  });
+
+  test("leads a worktree to the folder of its repository, and a forged or copied .git file nowhere", () => {
+    const main = realpathSync(line.newProject());
+    rmSync(join(main, ".git"), { recursive: true });
+    execFileSync("git", ["init", "-q"], { cwd: main });
+    git(main, "commit", "-q", "--allow-empty", "-m", "first");
+    const other = realpathSync(line.newProject());
+    const worktree = join(other, "tree");
+    git(main, "worktree", "add", "-q", worktree);
+    expect(projectPlace(worktree)).toMatchObject({ root: worktree, home: join(main, ".holdfast") });
+    const entry = join(main, ".git/worktrees/tree");
+    const evil = join(other, "evil");
+    const put = (name: string, text: string): void => writeFileSync(join(evil, name), text);
+    const forgeries = {
+      "the file of a worktree, copied": () => cpSync(join(worktree, ".git"), join(evil, ".git")),
+      "a link to that file": () => symlinkSync(join(worktree, ".git"), join(evil, ".git")),
+      "the repository itself": () => put(".git", `gitdir: ${join(main, ".git")}\n`),
+      "a folder of its own that names the repository": () => {
+        put(".git", "gitdir: own\n");
+        mkdirSync(join(evil, "own"));
+        put("own/commondir", `${join(main, ".git")}\n`);
+        put("own/gitdir", `${join(evil, ".git")}\n`);
+      },
+      "a link to the entry of a worktree": () => {
+        put(".git", "gitdir: own\n");
+        symlinkSync(entry, join(evil, "own"));
+      },
+    };
+    for (const [name, make] of Object.entries(forgeries)) {
+      mkdirSync(evil);
+      make();
+      expect(projectPlace(evil), name).toMatchObject({ root: evil, home: join(evil, ".holdfast") });
+      rmSync(evil, { recursive: true });
+    }
+    // Git can be told to write the path back as a relative one.
+    const back = readFileSync(join(entry, "gitdir"), "utf8").trim();
+    writeFileSync(join(entry, "gitdir"), `${relative(entry, back)}\n`);
+    expect(projectPlace(worktree).home).toBe(join(main, ".holdfast"));
   });
 
   test("ends at the home folder", () => {

@@ -162,6 +162,7 @@ describe("a line belongs to the goal of its session's start", () => {
     worktree = join(project.root, "other");
     mkdirSync(worktree);
     writeFileSync(join(worktree, ".git"), `gitdir: ${git}\n`);
+    writeFileSync(join(git, "gitdir"), `${join(worktree, ".git")}\n`);
     const chosen = { [project.root]: "checkout", [worktree]: "search" };
     writeFileSync(join(project.root, ".holdfast/current-goals.json"), JSON.stringify(chosen));
   });

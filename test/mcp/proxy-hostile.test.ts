@@ -84,6 +84,24 @@ test.each([
   expect(proxy.effects()).toEqual([]);
 });
 
+test("a message of the client nested too deep is refused, with thousands of long numbers in it too", async () => {
+  proxy = await RawProxy.start(`${CALL} effect("ran"); ok(m.id, "ok");`, "tools: { look: read }");
+  const [levels, numbers] = [40_000, "9007199254740993,".repeat(40_000)];
+  const deep = `${"[".repeat(levels)}${numbers}1${"]".repeat(levels)}`;
+  // A path for each number would be 1,600,000,000 keys, more than the process has memory for.
+  for (const [id, name] of ["pay", "look"].entries()) {
+    const params = `{"name":"${name}","arguments":{"deep":${deep}}}`;
+    proxy.write(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":${params}}`);
+    const { error } = await proxy.heard((message) => message.id === id);
+    expect(error?.message).toBe("Nothing was done: it is nested deeper than 150 levels.");
+  }
+  const zeros = `1${"0".repeat(200_000)}1`;
+  const call = `{"name":"look","arguments":{"n":${zeros}}}`;
+  proxy.write(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":${call}}`);
+  await proxy.heard((message) => message.id === 7);
+  expect(proxy.effects()).toEqual(["ran"]);
+});
+
 test("equal keys inside the arguments, and commas and quotes in texts, are no repetition", async () => {
   proxy = await RawProxy.start(`${CALL} ok(m.id, JSON.stringify(args));`);
   const args = { a: { name: 'x","name":"y' }, b: { name: "\\" }, list: ["name", "name"] };

@@ -2,6 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { makeBriefing } from "../../src/goal/index.ts";
 import {
@@ -361,86 +362,92 @@ test.each(Object.keys(ORDERS))(
   },
 );
 
-type Order = (files: readonly Entry[][]) => Entry[][];
-const ORDERS_OF_PULLS: readonly (readonly [string, Order])[] = [
-  ["the reverse order", (files) => files.toReversed()],
-  ["another order", (files) => [...files.slice(4), ...files.slice(0, 4).toReversed()]],
-];
+/** The number of files that `pullInOrders` forges. */
+const FORGED = 9;
+const order = fc.shuffledSubarray(
+  Array.from({ length: FORGED }, (_, index) => index),
+  { minLength: FORGED },
+);
 
-test.each(ORDERS_OF_PULLS)(
-  "two clones that pull hostile files, one in %s, end equal, keep working, and say what they refused",
-  async (_, other) => {
-    const clock = new WallClock();
-    const a = await make(clock);
-    const b = await make(clock, a);
-    const t = (index: number) => at(AT + index);
-    const forged: Entry[][] = [
-      [forge({ ...t(1), ...decided("D-001", "first") }), forge({ ...t(2), ...decided("D-001", "second") })],
-      [
-        forge({
-          ...t(3),
-          type: "task.dropped",
-          refs: { "T-002": uidOf(a, "T-002") },
-          data: { by, task: "T-002", why: "x" },
-        }),
-      ],
-      [forge({ ...t(4), type: "task.dropped", data: { by, task: "T-003", why: "no reference" } })],
-      [forge(at(1))],
-      [forge(at(AT + 3 * DAY))],
-      [forge({ uid: "0".repeat(40) })],
-      [forge({ ...t(5), type: "item.renumbered", data: { by, item: uidOf(a, "T-001"), name: "D-007" } })],
-      [forge({ ...t(6), type: "goal.created", data: { by, id: "checkout", ...SETTINGS } })],
-      [forge({ ...at(5), type: "goal.created", data: { by, id: "other", ...SETTINGS } })],
-    ];
-    const refusedBy = new Map<Copy, Map<string, string>>();
-    for (const [copy, order] of [
-      [a, forged],
-      [b, other(forged)],
-    ] as const) {
-      const refused = new Map<string, string>();
-      for (const [index, entries] of order.entries()) {
-        plant(copy, entries);
-        for (const { file, why } of (await copy.folder.sync()).refused) refused.set(file, why);
-        await copy.goal.addTask({ title: `work ${copy === a ? "a" : "b"} ${index}` });
-      }
-      refusedBy.set(copy, refused);
+test("two clones that pull hostile files in any orders end equal, keep working, and say what they refused", () =>
+  fc.assert(
+    fc.asyncProperty(order, order, async (first, second) => {
+      await pullInOrders(first, second);
+      for (const copy of copies.splice(0)) await copy.dispose();
+    }),
+    { numRuns: 4, endOnFailure: true },
+  ));
+
+async function pullInOrders(first: readonly number[], second: readonly number[]): Promise<void> {
+  const clock = new WallClock();
+  const a = await make(clock);
+  const b = await make(clock, a);
+  const t = (index: number) => at(AT + index);
+  const forged: Entry[][] = [
+    [forge({ ...t(1), ...decided("D-001", "first") }), forge({ ...t(2), ...decided("D-001", "second") })],
+    [
+      forge({
+        ...t(3),
+        type: "task.dropped",
+        refs: { "T-002": uidOf(a, "T-002") },
+        data: { by, task: "T-002", why: "x" },
+      }),
+    ],
+    [forge({ ...t(4), type: "task.dropped", data: { by, task: "T-003", why: "no reference" } })],
+    [forge(at(1))],
+    [forge(at(AT + 3 * DAY))],
+    [forge({ uid: "0".repeat(40) })],
+    [forge({ ...t(5), type: "item.renumbered", data: { by, item: uidOf(a, "T-001"), name: "D-007" } })],
+    [forge({ ...t(6), type: "goal.created", data: { by, id: "checkout", ...SETTINGS } })],
+    [forge({ ...at(5), type: "goal.created", data: { by, id: "other", ...SETTINGS } })],
+  ];
+  const refusedBy = new Map<Copy, Map<string, string>>();
+  expect(forged).toHaveLength(FORGED);
+  for (const [copy, order] of [
+    [a, first],
+    [b, second],
+  ] as const) {
+    const refused = new Map<string, string>();
+    for (const index of order) {
+      plant(copy, forged[index] ?? []);
+      for (const { file, why } of (await copy.folder.sync()).refused) refused.set(file, why);
+      await copy.goal.addTask({ title: `work ${copy === a ? "a" : "b"} ${index}` });
     }
-    expect([...(refusedBy.get(a) ?? [])].sort()).toEqual([...(refusedBy.get(b) ?? [])].sort());
-    expect([...(refusedBy.get(a)?.values() ?? [])].sort()).toEqual([
-      expect.stringMatching(
-        /^its events are dated more than a day ahead of this clock, so they are merged from /,
-      ),
-      "line 2: it creates another goal than the file is of",
-      "line 2: its uid is not the hash of its content: the event was changed",
-    ]);
-    for (let round = 0; round < 2; round++) {
-      await a.pull(b);
-      await b.pull(a);
-    }
-    expect(b.agreed()).toEqual(a.agreed());
-    expect(b.files()).toEqual(a.files());
-    const fresh = await make(clock, b);
-    expect(fresh.files()).toEqual(a.files());
-    expect([...a.goal.state.tasks.values()].filter(({ title }) => title.startsWith("work"))).toHaveLength(18);
-    expect(a.goal.state.statement).toBe("Ship it");
-    // Each clone still writes, the other one still merges that, and a later process names the refused files.
-    await a.goal.addTask({ title: "after a" });
-    await b.goal.addTask({ title: "after b" });
+    refusedBy.set(copy, refused);
+  }
+  expect([...(refusedBy.get(a) ?? [])].sort()).toEqual([...(refusedBy.get(b) ?? [])].sort());
+  expect([...(refusedBy.get(a)?.values() ?? [])].sort()).toEqual([
+    expect.stringMatching(
+      /^its events are dated more than a day ahead of this clock, so they are merged from /,
+    ),
+    "line 2: it creates another goal than the file is of",
+    "line 2: its uid is not the hash of its content: the event was changed",
+  ]);
+  for (let round = 0; round < 2; round++) {
     await a.pull(b);
     await b.pull(a);
-    expect(b.agreed()).toEqual(a.agreed());
-    expect([...b.goal.state.tasks.values()].filter(({ title }) => title.startsWith("after"))).toHaveLength(2);
-    const { mergeAllEvents } = await import("../../src/projections/index.ts");
-    for (const copy of [a, b]) {
-      warned.splice(0);
-      await mergeAllEvents(copy.journal, join(copy.root, ".planning"), warn);
-      for (const [file, why] of refusedBy.get(copy) ?? [])
-        expect(warned).toContainEqual(
-          expect.stringMatching(new RegExp(`^${file} in .* not merged: ${why}$`)),
-        );
-    }
-  },
-);
+  }
+  expect(b.agreed()).toEqual(a.agreed());
+  expect(b.files()).toEqual(a.files());
+  const fresh = await make(clock, b);
+  expect(fresh.files()).toEqual(a.files());
+  expect([...a.goal.state.tasks.values()].filter(({ title }) => title.startsWith("work"))).toHaveLength(18);
+  expect(a.goal.state.statement).toBe("Ship it");
+  // Each clone still writes, the other one still merges that, and a later process names the refused files.
+  await a.goal.addTask({ title: "after a" });
+  await b.goal.addTask({ title: "after b" });
+  await a.pull(b);
+  await b.pull(a);
+  expect(b.agreed()).toEqual(a.agreed());
+  expect([...b.goal.state.tasks.values()].filter(({ title }) => title.startsWith("after"))).toHaveLength(2);
+  const { mergeAllEvents } = await import("../../src/projections/index.ts");
+  for (const copy of [a, b]) {
+    warned.splice(0);
+    await mergeAllEvents(copy.journal, join(copy.root, ".planning"), warn);
+    for (const [file, why] of refusedBy.get(copy) ?? [])
+      expect(warned).toContainEqual(expect.stringMatching(new RegExp(`^${file} in .* not merged: ${why}$`)));
+  }
+}
 
 const SETTINGS = {
   statement: "Sell it",

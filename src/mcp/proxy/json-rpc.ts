@@ -21,12 +21,18 @@ const PARTS = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 /** Fast path: most texts contain nothing that looks like such a number. */
 const SUSPECT = /[\d.]{16}|\d[eE][+-]?\d/;
 
-/** `raw` must be valid JSON. */
+/**
+ * The ledger takes values of 200 levels; a message has a few levels around them. Deeper messages are refused
+ * or become text (`untrusted-line.ts`).
+ */
+export const MAX_DEPTH = 150;
+
+/** `raw` must be valid JSON. Numbers below `MAX_DEPTH` are left out: a path costs as much as it is long. */
 function inexactNumbers(raw: string): readonly InexactNumber[] {
   if (!SUSPECT.test(raw)) return [];
   const found: InexactNumber[] = [];
-  eachScalar(raw, (path, from, to) => {
-    if (raw[from] === '"') return;
+  eachScalar(raw, (path, from, to, depth) => {
+    if (raw[from] === '"' || depth > MAX_DEPTH) return;
     const text = raw.slice(from, to);
     if (!isExact(text)) found.push({ path: path(), text });
   });
@@ -91,7 +97,10 @@ function isExact(text: string): boolean {
 function decimal(text: string): { readonly digits: string; readonly exponent: number } {
   const [, whole = "", fraction = "", exponent = "0"] = PARTS.exec(text) ?? [];
   const all = (whole + fraction).replace(/^0+/, "");
-  const digits = all.replace(/0+$/, "");
+  // Not by a pattern: in a number of a million zeros it would begin at each of them.
+  let end = all.length;
+  while (all[end - 1] === "0") end -= 1;
+  const digits = all.slice(0, end);
   if (digits === "") return { digits, exponent: 0 };
   return { digits, exponent: Number(exponent) - fraction.length + all.length - digits.length };
 }

@@ -39,6 +39,7 @@ import {
   isId,
   isRequest,
   isResponse,
+  MAX_DEPTH,
   MAX_LINE,
   parseLine,
   readLines,
@@ -49,7 +50,7 @@ import {
 import { ledgerArgs } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
 import { newForwarding, noSuchTask, ProxyTasks, SERVER_CURSOR } from "./tasks.ts";
-import { repeatedKey } from "./untrusted-line.ts";
+import { repeatedKey, tooDeep } from "./untrusted-line.ts";
 
 export interface ProxyOptions {
   readonly calls: ProxyCalls;
@@ -136,6 +137,11 @@ export class DurableProxy {
 
   /** A fault of ours must not leave the client waiting, nor end the proxy. */
   private answering(raw: string): void {
+    const deep = tooDeep(raw);
+    if (deep) {
+      this.refuseMessage(deep.id, `it is nested deeper than ${MAX_DEPTH} levels`);
+      return;
+    }
     const line = parseLine(raw);
     const id = line?.message.id;
     this.guarded(
@@ -174,9 +180,7 @@ export class DurableProxy {
     }
     const twice = repeatedKey(raw);
     if (twice !== null) {
-      const message = `Nothing was done: the key ${JSON.stringify(twice.slice(0, SHOWN))} stands twice.`;
-      this.options.log(`refused a message: ${message}`);
-      if (isId(id)) this.background(this.toClient(errorText(id, { code: INVALID_REQUEST, message })));
+      this.refuseMessage(id ?? null, `the key ${JSON.stringify(twice.slice(0, SHOWN))} stands twice`);
       return;
     }
     const wasIntroduced = this.introduction.isDone;
@@ -187,6 +191,12 @@ export class DurableProxy {
     else if (method === "tools/call") this.options.log(`dropped a tools/call without an id: ${shown(raw)}`);
     else this.downstream.send(raw);
     if (!wasIntroduced && this.introduction.isDone) this.calls.join(this);
+  }
+
+  private refuseMessage(id: Id | null, why: string): void {
+    const message = `Nothing was done: ${why}.`;
+    this.options.log(`refused a message: ${message}`);
+    if (id !== null) this.background(this.toClient(errorText(id, { code: INVALID_REQUEST, message })));
   }
 
   /** Answers a line that is not a message, because the client may wait for an answer. */

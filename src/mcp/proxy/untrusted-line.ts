@@ -4,15 +4,13 @@
  *     a line above 32 MB                 is not kept in memory (`readLines`)
  *     one key twice, also `Name`/`name`  the ledger would read one value and the server the other
  *     an answer nested too deep          becomes text, exactly as the server wrote it
+ *     a client's message of that kind    is refused
  *     words or fields in our name        are renamed: only the proxy speaks as `[holdfast]`
  *
  * Every scan is linear in the length of the line.
  */
 
-import { exactText, type Id, isId, type Line, type Message } from "./json-rpc.ts";
-
-/** The ledger takes values of 200 levels; a message has a few levels around them. */
-const MAX_DEPTH = 150;
+import { exactText, type Id, isId, type Line, MAX_DEPTH, type Message } from "./json-rpc.ts";
 
 interface Member {
   readonly key: string;
@@ -99,18 +97,36 @@ export function flattened(raw: string): Line | "unusable" | null {
   }
 }
 
-function asText(raw: string, { members }: Shape): Line | "unusable" {
-  const textAt = (name: string): string | undefined => {
-    const member = members.find(({ key }) => key === name);
-    return member && valueText(raw, member);
-  };
-  const [idText, result] = [textAt("id"), textAt("result")];
-  if (idText === undefined || idText.length > 200 || textAt("method") !== undefined) return "unusable";
-  const id = JSON.parse(idText) as unknown;
-  if (!isId(id)) return "unusable";
+/** The request of a client that is nested too deep. `id` is null for a message that gets no answer. */
+export function tooDeep(raw: string): { readonly id: Id | null } | null {
+  try {
+    const shape = shapeOf(raw);
+    if (shape.depth <= MAX_DEPTH) return null;
+    return { id: textAt(raw, shape, "method") === undefined ? null : idIn(raw, shape) };
+  } catch (error) {
+    // The parser says that the line is no message.
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function textAt(raw: string, { members }: Shape, name: string): string | undefined {
+  const member = members.find(({ key }) => key === name);
+  return member && valueText(raw, member);
+}
+
+function idIn(raw: string, shape: Shape): Id | null {
+  const text = textAt(raw, shape, "id");
+  const id = text === undefined || text.length > 200 ? null : (JSON.parse(text) as unknown);
+  return isId(id) ? id : null;
+}
+
+function asText(raw: string, shape: Shape): Line | "unusable" {
+  const [id, result] = [idIn(raw, shape), textAt(raw, shape, "result")];
+  if (id === null || textAt(raw, shape, "method") !== undefined) return "unusable";
   const answer = { content: [{ type: "text", text: result }] };
   const error = { code: -32_000, message: `the server's error is nested deeper than ${MAX_DEPTH} levels` };
-  const message: Message = { id: id as Id, ...(result === undefined ? { error } : { result: answer }) };
+  const message: Message = { id, ...(result === undefined ? { error } : { result: answer }) };
   return { raw: JSON.stringify({ jsonrpc: "2.0", ...message }), message, inexact: [] };
 }
 
