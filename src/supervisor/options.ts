@@ -63,7 +63,7 @@ export interface SuperviseOptions extends SweepOptions {
   readonly backoffMs?: number;
   /** The longest pause after a death. 5 min unless set. */
   readonly maxBackoffMs?: number;
-  /** The time that workers have to stop before they are killed. 10 s unless set. */
+  /** The time that workers have to stop before they are killed. 25 s unless set. */
   readonly graceMs?: number;
 }
 
@@ -74,5 +74,7 @@ export const DEFAULTS = {
   maxDeaths: 3,
   backoffMs: 1_000,
   maxBackoffMs: 5 * 60_000,
-  graceMs: 10_000,
+  /** Longer than a worker takes that closes with `withinMs: 20_000`, and shorter than the 30 s of Kubernetes. */
+  graceMs: 25_000,
+  noticesMs: 10_000,
 } as const;

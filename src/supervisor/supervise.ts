@@ -23,7 +23,7 @@ const LEAST_PAUSE_MS = 1_000;
 export async function superviseOnce(journal: Journal, options: SweepOptions = {}): Promise<SweepReport> {
   const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
   const report = await sweeper.sweep();
-  await sweeper.notices.settled(DEFAULTS.graceMs);
+  await sweeper.notices.settled(DEFAULTS.noticesMs);
   return report;
 }
 
@@ -65,7 +65,7 @@ export async function supervise(journal: Journal, options: SuperviseOptions): Pr
   } finally {
     unwatch();
     await Promise.all([workers.stop(), sweeper.end()]);
-    await sweeper.notices.settled(options.graceMs ?? DEFAULTS.graceMs);
+    await sweeper.notices.settled(options.graceMs ?? DEFAULTS.noticesMs);
   }
 }
 

@@ -11,6 +11,7 @@ import type { Goal } from "../../src/goal/index.ts";
 import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import { Sweeper, type Work, Workers } from "../../src/supervisor/index.ts";
+import { DEFAULTS } from "../../src/supervisor/options.ts";
 import type { Opened } from "../../src/testing/index.ts";
 import { human } from "../goal/bench.ts";
 import { programFile } from "../program.ts";
@@ -149,6 +150,14 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
       limit: 9,
     });
     expect(rows.map(({ holder }) => holder)).toEqual([null]);
+  });
+
+  test("have longer to stop than the guides let them drain, and less than Kubernetes gives", () => {
+    const guide = readFileSync(new URL("../../docs/guides/deploy.md", import.meta.url), "utf8");
+    const drainMs = Number(/withinMs: ([\d_]+)/.exec(guide)?.[1]?.replace("_", ""));
+    const periodMs = 1_000 * Number(/terminationGracePeriodSeconds: (\d+)/.exec(guide)?.[1]);
+    expect(drainMs).toBeLessThan(DEFAULTS.graceMs);
+    expect(DEFAULTS.graceMs).toBeLessThan(periodMs);
   });
 
   test("that do not stop are killed", async () => {
