@@ -75,7 +75,7 @@ export class Connection {
   };
 }
 
-function closeSocket(client: pg.PoolClient, why: string): void {
+export function closeSocket(client: pg.ClientBase, why: string): void {
   const { stream } = (client as unknown as { connection: { stream: { destroy(error: Error): void } } })
     .connection;
   stream.destroy(new Error(why));

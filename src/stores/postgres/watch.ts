@@ -22,6 +22,7 @@ import pg from "pg";
 import { sha256 } from "../../model/digest.ts";
 import type { WatchRequest } from "../../store.ts";
 import { type Watcher, Watchers } from "../kit/index.ts";
+import { closeSocket } from "./connections.ts";
 import type { Database } from "./database.ts";
 import { fromText, placeName, toText } from "./rows.ts";
 
@@ -122,6 +123,8 @@ const COLLECT_MS = 200;
 /** Postgres takes less than 8,000 bytes. A longer list becomes an empty one, which means "anything". */
 const MAX_PAYLOAD_BYTES = 7_900;
 const RECONNECT_MS = 5_000;
+/** How long a closing store waits for the server to close the connection. */
+const END_MS = 2_000;
 
 const channelOf = (schema: string): string => `holdfast ${schema}`.slice(0, 63);
 
@@ -202,7 +205,7 @@ class Listener {
     this.#isStopped = true;
     this.isLive = false;
     if (this.#timer) clearTimeout(this.#timer);
-    await this.#client?.end().catch(() => undefined);
+    if (this.#client) await end(this.#client);
   }
 
   async #connect(): Promise<void> {
@@ -220,7 +223,7 @@ class Listener {
       await client.connect();
       (client as unknown as { unref(): void }).unref();
       await client.query(`LISTEN ${client.escapeIdentifier(channelOf(this.#database.schema))}`);
-      if (this.#isStopped) await client.end();
+      if (this.#isStopped) await end(client);
       else await notify(this.#database, JSON.stringify(this.#probe));
     } catch {
       reconnect();
@@ -234,6 +237,19 @@ class Listener {
     if (message.length === 0) this.#onChange(null);
     for (const change of message) if (Array.isArray(change)) this.#onChange(change as unknown as Change);
   }
+}
+
+/**
+ * Waits until the server has closed the connection, or for `END_MS`. The listener's socket does not keep the
+ * process alive, and the timer does: without it, Node would end a program in its `await holdfast.close()`
+ * with exit code 13.
+ */
+async function end(client: pg.Client): Promise<void> {
+  const timer = setTimeout(() => {
+    closeSocket(client, `the server did not close the connection within ${END_MS} ms`);
+  }, END_MS);
+  await client.end().catch(() => undefined);
+  clearTimeout(timer);
 }
 
 function parse(payload: string): unknown {

@@ -1,9 +1,12 @@
 // Notifications of changes are collected and sent outside of appends, and nothing depends on them.
 
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import pg from "pg";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Store } from "../../../src/store.ts";
 import { append, NAMESPACE, write } from "../sqlite/acts.ts";
+import { Program } from "./processes.ts";
 import { serverUrl, TestSchema } from "./schema.ts";
 
 /** A notification comes within a second, unless the machine is busy. */
@@ -76,6 +79,33 @@ test("a change is noticed while the listener's connection is killed", async () =
     await append(other, write("session/a", 0, [1]));
   });
   expect(changed).toBe(true);
+});
+
+test("a program that closes a watched store does not exit before a slow server has closed its connections", async () => {
+  const program = new Program("close-while-watching.ts");
+  const { host, port, user, password, database } = new pg.Client({ connectionString: serverUrl() });
+  // Passes everything on, except that the server closes a connection.
+  const slow = createServer({ allowHalfOpen: true }, (client) => {
+    const place = host.startsWith("/") ? { path: `${host}/.s.PGSQL.${port}` } : { host, port };
+    const server = connect({ ...place, allowHalfOpen: true });
+    client.pipe(server).pipe(client, { end: false });
+    for (const socket of [client, server]) socket.on("error", () => undefined);
+    client.on("close", () => server.destroy());
+  }).listen(0, "127.0.0.1");
+  await once(slow, "listening");
+  const at = `127.0.0.1:${(slow.address() as AddressInfo).port}`;
+  const url = `postgres://${user}:${encodeURIComponent(password ?? "")}@${at}/${database}`;
+  const running = program.start(url, schema.name);
+  expect(await running.hear()).toBe("watching");
+  const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'";
+  await vi.waitFor(
+    async () => expect(await schema.query(listening, [schema.name])).toHaveLength(1),
+    PATIENCE_MS,
+  );
+  running.nudge();
+  expect(await running.hear()).toBe("closed");
+  await program.dispose();
+  slow.close();
 });
 
 /** Whether a watcher is called after `act`. Earlier calls do not count. */
