@@ -74,7 +74,7 @@ export const DEFAULTS = {
   maxDeaths: 3,
   backoffMs: 1_000,
   maxBackoffMs: 5 * 60_000,
-  /** Longer than a worker takes that closes with `withinMs: 20_000`, and shorter than the 30 s of Kubernetes. */
+  /** Longer than the guides let a worker drain (`withinMs: 20_000`), shorter than the 30 s of Kubernetes. */
   graceMs: 25_000,
   noticesMs: 10_000,
 } as const;

@@ -10,8 +10,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vit
 import type { Goal } from "../../src/goal/index.ts";
 import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import { Sweeper, type Work, Workers } from "../../src/supervisor/index.ts";
-import { DEFAULTS } from "../../src/supervisor/options.ts";
+import { DEFAULTS, Sweeper, type Work, Workers } from "../../src/supervisor/index.ts";
 import type { Opened } from "../../src/testing/index.ts";
 import { human } from "../goal/bench.ts";
 import { programFile } from "../program.ts";
