@@ -230,7 +230,7 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
     await tab.keyboard.press("r");
     await tab.getByLabel("How it was resolved").waitFor();
     await tab.keyboard.type("they opened it");
-    await tab.getByText("holdfast block resolve B-001 --how 'they opened it' --goal checkout").waitFor();
+    await tab.getByText("holdfast block resolve B-001 --resolution 'they opened it' --goal checkout").waitFor();
     await tab.keyboard.press("Enter");
     await tab.getByText("B-001 is resolved").waitFor();
     await tab.locator(".row", { hasText: "B-001" }).waitFor({ state: "detached" });

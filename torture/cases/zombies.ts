@@ -14,10 +14,12 @@ export type Wakes = "at the take-over" | "after the end";
 
 /**
  * A tool that verifies by time assumes that nothing outlives its `settleMs`, so its zombies must wake at
- * once.
+ * once. A request has no lease yet when it says that it has opened: until it has one, the stopped process is
+ * the owner and no zombie.
  */
 export function wakesFor(scenario: Scenario): readonly Wakes[] {
   const isTimed = scenario.turns.flat().some((call) => call.tool === "timed");
+  if (scenario.isRequest) return ["after the end"];
   return isTimed ? ["at the take-over"] : ["at the take-over", "after the end"];
 }
 
