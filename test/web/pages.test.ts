@@ -230,7 +230,9 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
     await tab.keyboard.press("r");
     await tab.getByLabel("How it was resolved").waitFor();
     await tab.keyboard.type("they opened it");
-    await tab.getByText("holdfast block resolve B-001 --resolution 'they opened it' --goal checkout").waitFor();
+    await tab
+      .getByText("holdfast block resolve B-001 --resolution 'they opened it' --goal checkout")
+      .waitFor();
     await tab.keyboard.press("Enter");
     await tab.getByText("B-001 is resolved").waitFor();
     await tab.locator(".row", { hasText: "B-001" }).waitFor({ state: "detached" });
@@ -275,11 +277,16 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
       await goTo(tab, `#/inbox?kind=${kind}`);
       await tab.locator(".row.current .mark", { hasText: mark }).waitFor();
       for (const key of keys) {
-        await tab.keyboard.press(key);
-        await tab.getByRole("dialog").waitFor();
+        // A key that comes while the list is drawn again finds no row.
+        const dialog = tab.getByRole("dialog");
+        for (let tries = 0; tries < 10 && !(await dialog.isVisible()); tries++) {
+          await tab.keyboard.press(key);
+          await dialog.waitFor({ timeout: 3_000 }).catch(() => undefined);
+        }
+        expect([kind, key, await dialog.isVisible()]).toEqual([kind, key, true]);
         await collect();
         await tab.keyboard.press("Escape");
-        await tab.getByRole("dialog").waitFor({ state: "detached" });
+        await dialog.waitFor({ state: "detached" });
       }
     }
     await goTo(tab, "#/session/orders-march");
