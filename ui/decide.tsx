@@ -106,7 +106,8 @@ export function resolving(goal: string, blocker: string): PlainAct {
     title: `Resolve ${blocker}`,
     label: "How it was resolved",
     verb: "Resolve",
-    line: (how) => `holdfast block resolve ${shellWord(blocker)} --resolution ${how} --goal ${shellWord(goal)}`,
+    line: (how) =>
+      `holdfast block resolve ${shellWord(blocker)} --resolution ${how} --goal ${shellWord(goal)}`,
     run: (resolution) => act("block resolve", { goal, blocker, resolution }),
     done: `${blocker} is resolved`,
   };
