@@ -14,8 +14,8 @@ export type Wakes = "at the take-over" | "after the end";
 
 /**
  * A tool that verifies by time assumes that nothing outlives its `settleMs`, so its zombies must wake at
- * once. A request has no lease yet when it says that it has opened: until it has one, the stopped process is
- * the owner and no zombie.
+ * once. A request has no lease yet when it says that it has opened, so "at the take-over" needs another sign
+ * before it can be tried: that family is a gap.
  */
 export function wakesFor(scenario: Scenario): readonly Wakes[] {
   const isTimed = scenario.turns.flat().some((call) => call.tool === "timed");

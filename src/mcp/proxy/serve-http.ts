@@ -12,7 +12,7 @@
  *
  *     the next request on the same socket     the answers before it were read: HTTP/1.1 has no other order
  *     any other request                       proves nothing
- *     a closed stream                         a call goes on; anything else is cancelled
+ *     a closed stream                         a call continues; anything else is cancelled
  */
 
 import { randomUUID } from "node:crypto";
