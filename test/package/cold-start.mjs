@@ -14,9 +14,9 @@ const [, , home = "."] = process.argv;
 /** The path of imports from the entry point, and how many bytes may be loaded at its end. */
 const WAYS = [
   { name: "hook touched", by: ["hooks"], most: 60_000 },
-  { name: "hook session-start", by: ["hooks", "briefing"], most: 335_000 },
+  { name: "hook session-start", by: ["hooks", "briefing"], most: 340_000 },
   { name: "mcp until its first answers", by: ["fast-paths", "mcp-command", "front"], most: 180_000 },
-  { name: "status", by: ["fast-paths", "status"], most: 378_000 },
+  { name: "status", by: ["fast-paths", "status"], most: 384_000 },
 ];
 
 const textOf = (file) => readFileSync(join(home, "dist", file), "utf8");
