@@ -5,6 +5,7 @@
  *     --share 0.1        every tenth case (default 1)
  *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person
  *                        plants powerCut failedSyncs
+ *     --scenario "a request"   cases of one scenario only
  *     --store files      a folder of files instead of a SQLite file
  *     --images 6000      how many images the power cut opens, and in all about as many after failed syncs
  *     --jobs 3           cases at once
@@ -42,6 +43,7 @@ const { values } = parseArgs({
   options: {
     share: { type: "string", default: "1" },
     only: { type: "string", multiple: true },
+    scenario: { type: "string" },
     store: { type: "string", default: "sqlite" },
     images: { type: "string", default: "6000" },
     jobs: { type: "string", default: "3" },
@@ -82,6 +84,7 @@ async function runFamily(workshop: Workshop, report: Report, family: Family): Pr
   const begun = performance.now();
   let count = 0;
   await inParallel(PLANS[family](workshop, Number(values.share)), async (job) => {
+    if (values.scenario !== undefined && values.scenario !== job.scenario) return;
     const outcome = await untilFired(job);
     report.add({ job, outcome });
     count++;

@@ -29,7 +29,9 @@ if (config.stops) {
 
 async function main(): Promise<number> {
   const bare = await openStore(config.dir);
-  const store = recorded(plantInStore(config.plant, bare), config.dir);
+  const store = recorded(plantInStore(config.plant, bare), config.dir, (name) =>
+    talk.say({ at: "granted", name }),
+  );
   const holdfast = await open(undefined, { store, leaseMs: config.leaseMs });
   try {
     const { sessions = [SESSION], isConcurrent } = config.scenario;

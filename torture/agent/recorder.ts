@@ -2,7 +2,11 @@ import type { Store } from "../../src/store.ts";
 import { acknowledge } from "../acks.ts";
 
 /** The agent's store, with every acknowledgement and every error recorded. */
-export function recorded(store: Store, dir: string): Store {
+export function recorded(store: Store, dir: string, onGranted: (name: string) => void): Store {
+  const granted = (name: string, token: number): void => {
+    acknowledge(dir, { t: "granted", name, token });
+    onGranted(name);
+  };
   const noting = async <Result>(verb: string, act: Promise<Result>): Promise<Result> => {
     try {
       return await act;
@@ -16,6 +20,8 @@ export function recorded(store: Store, dir: string): Store {
     append: async (batch) => {
       const outcome = await noting("append", Promise.resolve(store.append(batch)));
       if (outcome.outcome !== "ok") return outcome;
+      // A request takes its lease in the commit of its prompt.
+      if (batch.lease?.act === "take") granted(batch.lease.name, batch.lease.token);
       for (const { stream, expect, count, sum, guards } of batch.writes) {
         const first = expect.seq + 1;
         const token = guards?.[0]?.token ?? null;
@@ -33,9 +39,7 @@ export function recorded(store: Store, dir: string): Store {
     },
     lease: async (request) => {
       const outcome = await noting("lease", store.lease(request));
-      if (outcome.outcome === "granted") {
-        acknowledge(dir, { t: "granted", name: outcome.lease.name, token: outcome.lease.token });
-      }
+      if (outcome.outcome === "granted") granted(outcome.lease.name, outcome.lease.token);
       return outcome;
     },
     put: (request) => noting("put", store.put(request)),

@@ -3,7 +3,7 @@
 import { readAcks } from "../acks.ts";
 import { check, gather, type Violation } from "../checker/index.ts";
 import { zombieIsHarmless } from "../checker/zombie.ts";
-import { EXIT, type Scenario } from "../scenario.ts";
+import { EXIT, type Scenario, SESSION } from "../scenario.ts";
 import type { Workshop } from "../workshop.ts";
 import { agentConfig, type CaseOptions, type CaseResult, runToTheEnd, startAgent } from "./case.ts";
 
@@ -14,12 +14,10 @@ export type Wakes = "at the take-over" | "after the end";
 
 /**
  * A tool that verifies by time assumes that nothing outlives its `settleMs`, so its zombies must wake at
- * once. A request has no lease yet when it says that it has opened, so "at the take-over" needs another sign
- * before it can be tried: that family is a gap.
+ * once.
  */
 export function wakesFor(scenario: Scenario): readonly Wakes[] {
   const isTimed = scenario.turns.flat().some((call) => call.tool === "timed");
-  if (scenario.isRequest) return ["after the end"];
   return isTimed ? ["at the take-over"] : ["at the take-over", "after the end"];
 }
 
@@ -46,7 +44,11 @@ export function runZombie(
     const { writes } = await gather(dir, scenario, null);
     const storedBefore = new Set(writes.map(({ batch }) => batch));
     const second = startAgent(workshop, { ...agentConfig(workshop, dir, scenario, options), talks: true });
-    await second.event("opened");
+    // Until another process has the lease, the stopped one is the owner and no zombie. A process that finds
+    // everything finished ends without a lease.
+    await second
+      .event(({ at, name }) => at === "granted" && name === `session/${SESSION}`)
+      .catch(() => second.ended);
     if (wakes === "after the end") await second.ended;
     first.kill("SIGCONT");
     const ended = await first.ended;
