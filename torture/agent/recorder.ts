@@ -1,11 +1,11 @@
 import type { Store } from "../../src/store.ts";
 import { acknowledge } from "../acks.ts";
 
-/** The agent's store, with every acknowledgement and every error recorded. */
-export function recorded(store: Store, dir: string, onGranted: (name: string) => void): Store {
+/** The agent's store, with every acknowledgement and every error recorded. `onGranted` hears each lease. */
+export function recorded(store: Store, dir: string, onGranted?: (name: string) => void): Store {
   const granted = (name: string, token: number): void => {
     acknowledge(dir, { t: "granted", name, token });
-    onGranted(name);
+    onGranted?.(name);
   };
   const noting = async <Result>(verb: string, act: Promise<Result>): Promise<Result> => {
     try {

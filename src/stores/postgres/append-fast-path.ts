@@ -2,7 +2,7 @@
  * The fast path of an append: batches that only continue one existing stream each, which almost all do.
  * The SQL functions, and the code that fills their parameters. `append.ts` has the whole protocol.
  *
- *     append_single   one batch with at most one lease and one item, each value a parameter of its own
+ *     append_single   one batch with at most one lease and two items, each value a parameter of its own
  *     append_plain    any number of batches as arrays, each statement for all of them
  *     append_batches    the slow path (`schema-1-append.ts`): every case, and the only one that refuses
  *
@@ -48,8 +48,8 @@ function areComplete(items: readonly Item[]): boolean {
 /** True if `append_single` can store the group. It never waits longer than its own lock timeout. */
 export function fitsOne(group: readonly EncodedPayloads[], busyMs: number): boolean {
   const [write] = group[0]?.batch.writes ?? [];
-  const isOne = group.length === 1 && (write?.guards?.length ?? 0) <= 1 && (write?.items?.length ?? 0) <= 1;
-  return isOne && busyMs >= ONE_LOCK_MS;
+  const isOne = group.length === 1 && (write?.guards?.length ?? 0) <= 1;
+  return isOne && (write?.items?.length ?? 0) <= ONE_ITEMS.length && busyMs >= ONE_LOCK_MS;
 }
 
 /**
@@ -79,8 +79,11 @@ function facetBits(facets: StreamFacets): number {
 const facetColumn = (column: string, name: keyof typeof FACET, bits: string, value: string): string =>
   `${column} = CASE WHEN ${bits} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
 
+/** The items that `append_single` has parameters for. The end of a turn has two: its call and its checkpoint. */
+const ONE_ITEMS = [1, 2] as const;
+
 /**
- * The parameters of `append_single`. NULL leaves a column as it is, except for `p_done_at`. `p_payload`
+ * The parameters of `append_single`. NULL leaves a column as it is, except for `p_done_at_1`. `p_payload`
  * excludes `p_bytes`. `p_facets` (bits of `FACET`) and `p_facet_texts` (ordered as `TEXT_FACETS`) are set
  * when a text facet changes or any facet is cleared.
  */
@@ -91,8 +94,10 @@ const ONE_PARAMETERS = [
   "p_open_calls integer, p_is_marked boolean, p_expires_at bigint",
   "p_facets integer, p_facet_texts text[]",
   "p_lease text, p_token bigint, p_act integer, p_owner text, p_holder text, p_ttl bigint",
-  "p_kind text, p_id text, p_item_seq integer, p_end_seq integer",
-  "p_status text, p_name text, p_key text, p_item_at bigint, p_done_at bigint",
+  ...ONE_ITEMS.flatMap((i) => [
+    `p_kind_${i} text, p_id_${i} text, p_item_seq_${i} integer, p_end_seq_${i} integer`,
+    `p_status_${i} text, p_name_${i} text, p_key_${i} text, p_item_at_${i} bigint, p_done_at_${i} bigint`,
+  ]),
 ].flatMap((line) => line.split(", "));
 
 export const ONE_PARAMETER_COUNT = ONE_PARAMETERS.length;
@@ -124,7 +129,7 @@ export function oneArguments(
     facets.expiresAt ?? null,
     ...facetArguments(facets),
     ...leaseArguments(leasesOf(batch)[0]),
-    ...itemArguments(items?.[0]),
+    ...ONE_ITEMS.flatMap((i) => itemArguments(items?.[i - 1])),
   ];
 }
 
@@ -197,17 +202,36 @@ const FACET_COLUMNS = [
 const ENDS_AT_SEQ = `s.namespace = p_namespace AND s.stream = p_stream AND s.state = 'live'
       AND s.generation = p_generation AND s.seq = p_seq`;
 
-const insertItem = (schema: string): string =>
+const insertItem = (schema: string, i: number): string =>
   `INSERT INTO ${schema}.items (namespace, stream, kind, id, seq, end_seq, status, name, key, at, done_at)
-      VALUES (p_namespace, p_stream, p_kind, p_id, p_item_seq, p_end_seq, p_status, p_name, p_key, p_item_at,
-        p_done_at)`;
+      VALUES (p_namespace, p_stream, p_kind_${i}, p_id_${i}, p_item_seq_${i}, p_end_seq_${i}, p_status_${i},
+        p_name_${i}, p_key_${i}, p_item_at_${i}, p_done_at_${i})`;
+
+/** An item with a first event is almost always new; one without is almost always there already. */
+const storeItem = (schema: string, i: number): string => `
+  IF p_kind_${i} IS NULL THEN RETURN true; END IF;
+  v_is_new := false;
+  IF p_item_seq_${i} IS NOT NULL THEN
+    ${insertItem(schema, i)} ON CONFLICT DO NOTHING;
+    v_is_new := FOUND;
+  END IF;
+  IF NOT v_is_new THEN
+    UPDATE ${schema}.items AS i SET seq = coalesce(p_item_seq_${i}, i.seq),
+      end_seq = coalesce(p_end_seq_${i}, i.end_seq), status = coalesce(p_status_${i}, i.status),
+      name = coalesce(p_name_${i}, i.name), key = coalesce(p_key_${i}, i.key),
+      at = coalesce(p_item_at_${i}, i.at), done_at = p_done_at_${i}
+    WHERE i.namespace = p_namespace AND i.stream = p_stream AND i.kind = p_kind_${i} AND i.id = p_id_${i};
+    IF NOT FOUND THEN
+      ${insertItem(schema, i)};
+    END IF;
+  END IF;`;
 
 /**
  * Postgres initializes every expression of a statement each time it runs, which takes longer than writing.
  * So each value is a parameter with its column's type, and rare values have statements of their own.
  */
 const appendFastOne = (schema: string): string => `
--- Like append_plain, for one batch with at most one lease and one item. Returns whether it is stored.
+-- Like append_plain, for one batch with at most one lease and two items. Returns whether it is stored.
 CREATE FUNCTION ${schema}.append_single(
   ${ONE_PARAMETERS.join(", ")}
 ) RETURNS boolean LANGUAGE plpgsql ${ONE_SETTINGS} AS $function$
@@ -215,6 +239,7 @@ DECLARE
   v_expires_at bigint;
   v_ttl bigint;
   v_now bigint;
+  v_is_new boolean;
 BEGIN
   IF ${sql.IS_NOT_DURABLE} OR ${sql.IS_WRONG_ISOLATION} THEN RETURN false; END IF;
 
@@ -251,22 +276,7 @@ BEGIN
 
   INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
   VALUES (p_namespace, p_stream, p_last, p_seq + 1, p_at, p_sum, p_batch, p_codec, p_payload, p_bytes);
-
-  -- An item with a first event is almost always new; one without is almost always there already.
-  IF p_kind IS NOT NULL THEN
-    IF p_item_seq IS NOT NULL THEN
-      ${insertItem(schema)} ON CONFLICT DO NOTHING;
-      IF FOUND THEN RETURN true; END IF;
-    END IF;
-    UPDATE ${schema}.items AS i SET seq = coalesce(p_item_seq, i.seq), end_seq = coalesce(p_end_seq,
-      i.end_seq),
-      status = coalesce(p_status, i.status), name = coalesce(p_name, i.name), key = coalesce(p_key, i.key),
-      at = coalesce(p_item_at, i.at), done_at = p_done_at
-    WHERE i.namespace = p_namespace AND i.stream = p_stream AND i.kind = p_kind AND i.id = p_id;
-    IF NOT FOUND THEN
-      ${insertItem(schema)};
-    END IF;
-  END IF;
+${ONE_ITEMS.map((i) => storeItem(schema, i)).join("")}
   RETURN true;
 END $function$;
 `;

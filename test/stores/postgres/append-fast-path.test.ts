@@ -43,6 +43,44 @@ function watchedPool(): { pool: pg.Pool; sent: string[] } {
   return { pool, sent };
 }
 
+test("a batch with at most two items, as the end of a turn has, takes append_single and both are stored", async () => {
+  await create("session/a");
+  const { pool, sent } = watchedPool();
+  const watched = await schema.open({ pool, notify: false });
+  sent.length = 0;
+  const call = (seq: number, id: string): Item => ({ kind: "call", id, seq, at: 1, doneAt: null });
+  const ended = (seq: number, id: string): Item => ({ kind: "call", id, endSeq: seq, doneAt: seq });
+  const rounds = [
+    { takes: "append_single", items: [call(2, "x"), call(2, "y")] },
+    { takes: "append_single", items: [ended(3, "x"), call(3, "z")] },
+    { takes: "append_single", items: [call(4, "new"), ended(4, "y")] },
+    { takes: "append_plain", items: [ended(5, "z"), ended(5, "new"), call(5, "last")] },
+  ];
+  for (const [index, { items }] of rounds.entries()) {
+    const answer = await append(watched, write("session/a", index + 1, [index], { items }));
+    expect(answer).toMatchObject({ outcome: "ok" });
+  }
+  const texts = rounds.map(({ takes }) => expect.stringContaining(takes));
+  expect(sent.filter((each) => each.includes("append_"))).toEqual(texts);
+  const { rows } = await watched.list({
+    of: "items",
+    namespace: NAMESPACE,
+    kind: "call",
+    stream: "session/a",
+    limit: 9,
+  });
+  const ends = Object.fromEntries(rows.map((each) => [(each as { id: string }).id, each]));
+  expect(ends).toMatchObject({
+    x: { seq: 2, endSeq: 3, doneAt: 3 },
+    y: { seq: 2, endSeq: 4, doneAt: 4 },
+    z: { seq: 3, endSeq: 5, doneAt: 5 },
+    new: { seq: 4, endSeq: 5, doneAt: 5 },
+    last: { seq: 5, doneAt: null },
+  });
+  await watched.close();
+  await pool.end();
+});
+
 test("an append to an existing stream costs one statement, also among many and with leases", async () => {
   const names = Array.from({ length: 6 }, (_, index) => `session/s${index}`);
   await create(...names);

@@ -30,7 +30,7 @@ const FORMAT_1: readonly string[] = [
   "append_batch/3",
   "append_batches/7",
   "append_plain/10",
-  "append_single/33",
+  "append_single/42",
   "change_lease/3",
   "collect_artifacts/7",
   "enter/3",
