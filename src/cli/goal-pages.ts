@@ -164,7 +164,7 @@ export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): 
 
 /** Warnings that come before a goal's page: changes that are not merged, and what merges changed. */
 function warningLines(next: Omit<ResultOf<"next">, "goal">, screen: Screen): string {
-  const lines = [...next.notTakenIn.map((each) => `not merged: ${each}`), ...next.merged];
+  const lines = [...next.notMerged.map((each) => `not merged: ${each}`), ...next.merged];
   return staleLine(next, screen) + lines.map((each) => `! ${each}\n`).join("");
 }
 

@@ -180,9 +180,9 @@ function innerCalls({ subAgentCalls }: Call): string {
 }
 
 function whatHappensNext(call: Call): string {
-  const { open, running, cancelled, effect, grantedBy, goesOnByItself } = call;
+  const { open, running, cancelled, effect, grantedBy, waitsForSubAgent } = call;
   if (!open) return "";
-  if (goesOnByItself && !running)
+  if (waitsForSubAgent && !running)
     return `resumes once ${innerCalls(call)} is resolved and its agent runs again`;
   if (cancelled) return "its session is cancelled, so it is not retried";
   if (call.approved) return `${grantedBy} approved it: the next run of its session runs it`;
@@ -222,14 +222,14 @@ export function callsPage(result: ResultOf<"calls">, screen: Screen): string {
     // The options that were typed already name the namespace, unless the page covers several.
     const store = (screen.store ?? "") + (isSpanning ? ` --namespace ${each.namespace}` : "");
     const { callId, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
-    const isWaiting = status === "waiting" && !each.goesOnByItself;
+    const isWaiting = status === "waiting" && !each.waitsForSubAgent;
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     // `why` already contains the error of a failed verify.
     const isInWhy = verify !== null && why?.endsWith(verify.slice("error: ".length));
     const known = [why, verify && !isInWhy && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${shellWord(callId)}${shared ? ` --session ${shellWord(session)}` : ""}${store}`;
     // No question if a person has already allowed a retry.
-    const isAsked = isWaiting || (each.unattended && each.grantedBy === null && !each.goesOnByItself);
+    const isAsked = isWaiting || (each.unattended && each.grantedBy === null && !each.waitsForSubAgent);
     const isRefused = isAsked && each.subAgentCalls.length > 0;
     const answers = [
       isWaiting ? "" : whatHappensNext(each),
@@ -289,7 +289,7 @@ function rehearsedPage(sessions: NonNullable<ResultOf<"check">["sessions"]>, { p
 }
 
 export function checkPage(found: ResultOf<"check">, screen: Screen): string {
-  const { ok, problems, files, strays, notTakenIn, sessions } = found;
+  const { ok, problems, files, strays, notMerged, sessions } = found;
   const { paint } = screen;
   if (sessions) return rehearsedPage(sessions, screen);
   const changed = files.filter(({ verdict }) => verdict !== "OK");
@@ -300,7 +300,7 @@ export function checkPage(found: ResultOf<"check">, screen: Screen): string {
       return `${paint.yellow("!")} ${path} ${state}, recorded by ${goal}`;
     }),
     ...strays.map((each) => `${paint.yellow("!")} ${each}`),
-    ...notTakenIn.map((each) => `${paint.yellow("!")} not merged: ${each}`),
+    ...notMerged.map((each) => `${paint.yellow("!")} not merged: ${each}`),
     ok ? paint.green(`ok, ${plural(files.length, "recorded file")} unchanged`) : "",
   ]);
 }

@@ -38,7 +38,7 @@ export function statusPage(status: Status, screen: Screen): string {
   const isListed = status.needs.some(({ command }) => command === status.next.command);
   return linesOf([
     notice === null ? "" : `${mark(paint)} ${notice}`,
-    ...status.notTakenIn.map((each) => `${mark(paint)} not merged: ${each}`),
+    ...status.notMerged.map((each) => `${mark(paint)} not merged: ${each}`),
     ...needLines(status.needs, screen),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
     status.otherGoals > 0 ? paint.dim(`${status.otherGoals} more: holdfast goal list${store}`) : "",
@@ -157,18 +157,18 @@ export async function showStatus(typed: Options): Promise<void> {
   const warn = (error: unknown): void => reportWarning(error, json);
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);
   let opened = await openReadOnly(place);
-  let notTakenIn: readonly string[] = [];
+  let notMerged: readonly string[] = [];
   const events = place.isNamed ? null : await unmergedEvents(place, opened);
-  if (events) notTakenIn = events.refused;
+  if (events) notMerged = events.refused;
   if (events?.isPending) {
     await opened.close();
-    notTakenIn = await openAndMergeEvents(place, warn).catch((error: unknown) => {
+    notMerged = await openAndMergeEvents(place, warn).catch((error: unknown) => {
       warn(error);
       return [oneLineError(error)];
     });
     opened = await openReadOnly(place);
   }
-  if (!place.isNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
+  if (!place.isNamed) notMerged = [...notMerged, ...unparsedEdits(place)];
   const putBack = async (): Promise<void> => {
     await opened.close();
     // A store that cannot be written is shown as it is.
@@ -178,7 +178,7 @@ export async function showStatus(typed: Options): Promise<void> {
   if (!place.isNamed && hasNews(spoolFolder(place.home), Date.now())) await putBack();
   const screen = await openScreen({ store, namespace, line });
   const { coversAll } = place;
-  const options = { ...openOptionsOf(place), coversAll, goal: goalOption(goal), now: Date.now(), notTakenIn };
+  const options = { ...openOptionsOf(place), coversAll, goal: goalOption(goal), now: Date.now(), notMerged };
   let status = await readStatus(opened, options);
   if (status.goals.some(({ working }) => working.some(({ by }) => by === null))) {
     await putBack();

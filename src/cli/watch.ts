@@ -25,8 +25,8 @@ export async function watch(options: Options): Promise<void> {
   let last = "";
   const show = async (): Promise<void> => {
     await context.current();
-    const { notTakenIn, place, coversAll } = context;
-    const how = { ...openOptionsOf(place), coversAll, goal, now: context.now(), notTakenIn };
+    const { notMerged, place, coversAll } = context;
+    const how = { ...openOptionsOf(place), coversAll, goal, now: context.now(), notMerged };
     const status = await readStatus(journal.store, how);
     const page = (each: typeof status) => livePage(each, screen);
     const text = formatAnswer(options["json"], "status", status, page, (each) => statusData(each, screen));

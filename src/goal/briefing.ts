@@ -53,7 +53,7 @@ export interface BriefingOptions {
   /** The task that the reader works on; by default the next one. Example: `"T-007"`. */
   readonly task?: string;
   /** Changes from git or from people that could not be merged, one line each. */
-  readonly notTakenIn?: readonly string[];
+  readonly notMerged?: readonly string[];
   /** A notice about the store itself, such as that it has moved. */
   readonly storeNotice?: string;
   /** The reader's own session: the briefing only says if it crashed before. */
@@ -84,14 +84,14 @@ export function makeBriefing(
   now: number,
   options: BriefingOptions = {},
 ): Briefing {
-  const { tokens: budget = 2_000, files = [], task = null, notTakenIn = [] } = options;
+  const { tokens: budget = 2_000, files = [], task = null, notMerged = [] } = options;
   const { session: reader = null } = options;
   if (!Number.isSafeInteger(budget) || budget < MIN_BRIEFING_TOKENS) {
     const hint = `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`;
     throw new HoldfastError("INPUT_INVALID", `a briefing cannot have ${budget} tokens`, { hint });
   }
   const limit = Math.min(60, Math.ceil(budget * 0.03));
-  const sections = briefingSections({ state, now, files, task, notTakenIn, reader, limit });
+  const sections = briefingSections({ state, now, files, task, notMerged, reader, limit });
   const head = (tokens: number): string =>
     `<holdfast-state goal="${state.id}" seq="${seq}" tokens="${tokens}">`;
   const counts = sections.map(({ name, lines, hidden = 0 }) => [name, lines.length + hidden]);
@@ -157,7 +157,7 @@ function leftOutText(leftOut: Readonly<Record<string, number>>): string {
 
 // ── Sections, best first ──
 
-interface BriefingFacts extends Required<Pick<BriefingOptions, "files" | "notTakenIn">> {
+interface BriefingFacts extends Required<Pick<BriefingOptions, "files" | "notMerged">> {
   readonly state: GoalState;
   readonly now: number;
   readonly task: string | null;
@@ -272,7 +272,7 @@ function nextLines({ state, now, limit }: BriefingFacts, task: Task | null): str
   return lines;
 }
 
-function mergeLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] {
+function mergeLines({ state, now, notMerged, limit }: BriefingFacts): string[] {
   const merged = recentMergeNotes(state, now).map((note) => {
     const title = note.title ? ` ${quoted(note.title, limit)}` : "";
     if (note.kind === "renumbered") return `RENUMBERED ${note.was}${title} is now ${note.now}`;
@@ -287,7 +287,7 @@ function mergeLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] 
     const who = `by ${quotedName(by.name, limit)}, ${shortOriginOf(state, uid) ?? "unsigned"}`;
     return `NO EFFECT YET ${about}${said} ${who}: a person has to review it`;
   });
-  return [...notTakenIn.map((each) => `NOT MERGED ${quoted(each, 2 * limit)}`), ...waiting, ...merged];
+  return [...notMerged.map((each) => `NOT MERGED ${quoted(each, 2 * limit)}`), ...waiting, ...merged];
 }
 
 /** Says if another copy made the item, and who signed it: the name of its author proves nothing. */

@@ -92,9 +92,9 @@ async function brief(request: BriefingRequest): Promise<string> {
   const unchecked =
     uncheckedFiles === 0 ? "" : `${uncheckedFiles} recorded files were not checked: holdfast check\n`;
   const head = sealNote + identityOf(request) + mergeNote + unchecked;
-  const notTakenIn = [...named, ...(place.isNamed ? [] : unparsedEdits(place))];
+  const unmerged = [...named, ...(place.isNamed ? [] : unparsedEdits(place))];
   const storeNotice = sealed === null ? {} : { storeNotice: sealed };
-  const options = { files, notTakenIn, ...storeNotice, ...(session !== null && { session }) };
+  const options = { files, notMerged: unmerged, ...storeNotice, ...(session !== null && { session }) };
   const tokens = request.isSubagent ? SUBAGENT_TOKENS : BRIEFING_TOKENS;
   return head + fittingBriefing(state, seq, { ...options, tokens }, request.characters - head.length);
 }

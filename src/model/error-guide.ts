@@ -234,7 +234,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide & { readonly gro
     cause: "Another process writes the state file.",
     cure: "Try again.",
   },
-  EDIT_TAKEN: {
+  EDIT_APPLIED: {
     group: "goal",
     cause: "A person's edit was applied as events. The message says which. This is a notice.",
     cure: "Nothing to do.",

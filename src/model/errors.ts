@@ -54,7 +54,7 @@ const ERROR_CODES = {
   FOLDER_TAKEN: { retryable: false },
   FOLDER_UNSAFE: { retryable: false },
   FILE_LOCKED: { retryable: true },
-  EDIT_TAKEN: { retryable: false },
+  EDIT_APPLIED: { retryable: false },
   EDIT_LEFT: { retryable: false },
   EVENT_FILE_REFUSED: { retryable: false },
   STORE_CLOSED: { retryable: false },

@@ -81,9 +81,9 @@ async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], o
   return calls.map(({ call, lacksTool }) => {
     const subAgentCalls = (call.open && bySession.get(JSON.stringify([call.session, call.callId]))) || [];
     const isAsked = call.cancelled || (call.status === "waiting" && !lacksTool);
-    const goesOnByItself = subAgentCalls.length > 0 && !isAsked;
+    const waitsForSubAgent = subAgentCalls.length > 0 && !isAsked;
     const { namespace } = journal;
-    return { ...call, namespace, shared: shared.has(call.callId), subAgentCalls, goesOnByItself };
+    return { ...call, namespace, shared: shared.has(call.callId), subAgentCalls, waitsForSubAgent };
   });
 }
 

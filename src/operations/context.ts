@@ -60,7 +60,7 @@ export class Context {
   /** Whether answers cover all namespaces. An agent sees only its own: nothing crosses a namespace. */
   readonly coversAll: boolean;
   /** Event files and edits that the last merge could not read, one line each. */
-  notTakenIn: readonly string[] = [];
+  notMerged: readonly string[] = [];
   private readonly defaultGoal: string | undefined;
   private readonly openOptions: Pick<OpenOptions, "warn" | "namespace" | "codecs" | "encryption">;
   private opening: Promise<Holdfast> | undefined;
@@ -161,7 +161,7 @@ export class Context {
     const holdfast = await this.holdfast();
     if (!this.isStoreNamed) {
       this.merge = await mergeNewEvents(this.place, holdfast);
-      this.notTakenIn = [...this.merge.problems, ...unparsedEdits(this.place)];
+      this.notMerged = [...this.merge.problems, ...unparsedEdits(this.place)];
       if (!this.isReadOnly) await ingestNews(holdfast.journal, this.place);
     }
     return holdfast;

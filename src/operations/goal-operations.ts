@@ -51,7 +51,7 @@ const nextWork = z.strictObject({
   tasks: z.array(view.taskRow),
   noted: text.nullable(),
   merged: z.array(text),
-  notTakenIn: z.array(text),
+  notMerged: z.array(text),
   /** Past its time to live: how old the goal is, and that it must be checked. */
   staleNotice: text.nullable(),
 });
@@ -97,7 +97,7 @@ function progressView(state: GoalState): z.input<typeof progress> {
 
 function nextView(
   state: GoalState,
-  { now, notTakenIn }: { readonly now: number; readonly notTakenIn: readonly string[] },
+  { now, notMerged }: { readonly now: number; readonly notMerged: readonly string[] },
 ): z.input<typeof nextWork> {
   const { outlook, why, tasks } = nextTasks(state);
   const survey = surveyGoal(state);
@@ -110,7 +110,7 @@ function nextView(
     tasks: rows,
     noted,
     merged,
-    notTakenIn: [...notTakenIn],
+    notMerged: [...notMerged],
     staleNotice: staleNotice(state, now),
   };
 }
@@ -119,7 +119,7 @@ interface Shown {
   readonly state: GoalState;
   readonly seq: number;
   readonly now: number;
-  readonly notTakenIn: readonly string[];
+  readonly notMerged: readonly string[];
   readonly asOf: Date | null;
 }
 
@@ -130,10 +130,10 @@ async function shownGoal(
   at?: number | string,
 ): Promise<z.input<typeof goalResult>> {
   const handle = await (at === undefined ? context.shownGoal(id) : context.readGoal(id));
-  const { notTakenIn } = context;
-  if (at === undefined) return goalView({ ...nowOf(handle), now: context.now(), notTakenIn, asOf: null });
+  const { notMerged } = context;
+  if (at === undefined) return goalView({ ...nowOf(handle), now: context.now(), notMerged, asOf: null });
   const moment = await handle.at(typeof at === "number" ? at : momentOf(at));
-  return goalView({ ...moment, now: moment.at.getTime(), notTakenIn: [], asOf: moment.at });
+  return goalView({ ...moment, now: moment.at.getTime(), notMerged: [], asOf: moment.at });
 }
 
 const nowOf = ({ state, seq }: Goal): Pick<Shown, "state" | "seq"> => ({ state, seq });
@@ -148,8 +148,8 @@ function momentOf(typed: string): Date {
   });
 }
 
-function goalView({ state, seq, now, notTakenIn, asOf }: Shown): z.input<typeof goalResult> {
-  const next = nextView(state, { now, notTakenIn });
+function goalView({ state, seq, now, notMerged, asOf }: Shown): z.input<typeof goalResult> {
+  const next = nextView(state, { now, notMerged });
   const { phases } = surveyGoal(state);
   const plans = (number: number): string[] =>
     state.phases.find((each) => each.number === number)?.plans.map(({ name }) => name) ?? [];
@@ -205,8 +205,8 @@ export const goalOperations = [
       const { journal } = holdfast;
       const made = await openGoal(journal, id, { ...definedFields(settings), by, root: place.root });
       await context.syncFolder(made);
-      const { notTakenIn } = context;
-      return goalView({ ...nowOf(made), now: context.now(), notTakenIn, asOf: null });
+      const { notMerged } = context;
+      return goalView({ ...nowOf(made), now: context.now(), notMerged, asOf: null });
     },
   }),
   query("goal show", "Show a goal: progress, next tasks, blockers, decisions, facts; now or at a moment", {
@@ -277,8 +277,8 @@ export const goalOperations = [
     async run(context, { goal: id, ...options }) {
       const { state, seq } = await context.shownGoal(id);
       const { files } = await checkFiles(context.place.root, state.files.values());
-      const { notTakenIn } = context;
-      const all = { ...definedFields(options), files, notTakenIn };
+      const { notMerged } = context;
+      const all = { ...definedFields(options), files, notMerged };
       const briefing = makeBriefing(state, seq, context.now(), all);
       const { journal } = await context.holdfast();
       const sealed = sealNotice(await readSeal(journal));
@@ -293,8 +293,8 @@ export const goalOperations = [
     result: nextWork.extend({ goal: text }),
     async run(context, input) {
       const handle = await context.shownGoal(input.goal);
-      const { notTakenIn } = context;
-      return { goal: handle.id, ...nextView(handle.state, { now: context.now(), notTakenIn }) };
+      const { notMerged } = context;
+      return { goal: handle.id, ...nextView(handle.state, { now: context.now(), notMerged }) };
     },
   }),
   mutation("goal move", "Move to another phase, by number or name", {

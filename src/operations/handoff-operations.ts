@@ -97,11 +97,11 @@ export const handoffOperations = [
       ].filter(Boolean);
       const isBegun = force || reasons.length === 0;
       const name = session ?? `${context.by.name}-${now.toString(36)}`;
-      const { notTakenIn } = context;
+      const { notMerged } = context;
       if (isBegun) await handle.startSession({ session: name });
       const reader = isBegun ? name : session;
       const report = resumed.files.files;
-      const options = definedFields({ tokens, files: report, notTakenIn, session: reader });
+      const options = definedFields({ tokens, files: report, notMerged, session: reader });
       const briefing = makeBriefing(handle.state, handle.seq, now, options).text;
       return {
         goal: handle.id,

@@ -98,7 +98,7 @@ async function callItems(holdfast: Holdfast, rows: readonly ItemRow[], limit: nu
   );
   return calls
     .filter(
-      ({ status, unattended, goesOnByItself }) => (status === "waiting" || unattended) && !goesOnByItself,
+      ({ status, unattended, waitsForSubAgent }) => (status === "waiting" || unattended) && !waitsForSubAgent,
     )
     .map((call) => {
       const { session, tool, unbegun } = call;
@@ -218,14 +218,14 @@ function budgetRows(facet: string | null): [unit: string, { spent: number; limit
 }
 
 async function goalItems(context: Context, { journal }: Holdfast): Promise<Undecided[]> {
-  const { notTakenIn, place } = context;
+  const { notMerged, place } = context;
   const { goals } = await readStatus(journal.store, {
     ...openOptionsOf(place),
     now: context.now(),
-    notTakenIn,
+    notMerged,
     goalsShown: GOALS_READ,
   });
-  const edits = notTakenIn.map((what) => {
+  const edits = notMerged.map((what) => {
     return { ...EMPTY, kind: "edit" as const, id: `edit ${what}`, what, command: "holdfast check" };
   });
   const flag = (goal: string): string => (goals.length === 1 ? "" : ` --goal ${goal}`);

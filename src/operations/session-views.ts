@@ -105,7 +105,7 @@ export const openCall = call.extend({
   /** For a sub-agent's call: the innermost open calls inside it. */
   subAgentCalls: z.array(z.strictObject({ session: text, callId: text, tool: text })),
   /** No person is needed: it resumes once those have an outcome and its agent runs again. */
-  goesOnByItself: z.boolean(),
+  waitsForSubAgent: z.boolean(),
 });
 
 export function callView(

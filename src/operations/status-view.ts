@@ -53,7 +53,7 @@ export const status = z.strictObject({
   /** When the last known write was made that this store lacks, if it is a restored copy. */
   rewound: text.nullable(),
   /** Event files and edits that could not be merged, one line each. */
-  notTakenIn: z.array(text),
+  notMerged: z.array(text),
   needs: z.array(need),
   goals: z.array(goal),
   otherGoals: z.int(),

@@ -37,13 +37,13 @@ interface StatusOptions {
   readonly coversAll?: boolean;
   readonly goal?: string | undefined;
   readonly now: number;
-  readonly notTakenIn?: readonly string[];
+  readonly notMerged?: readonly string[];
   /** How many goals the answer has; the rest are counted. */
   readonly goalsShown?: number;
 }
 
 export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
-  const { namespace = "default", codecs = [], now, notTakenIn = [], goalsShown = GOALS_SHOWN } = options;
+  const { namespace = "default", codecs = [], now, notMerged = [], goalsShown = GOALS_SHOWN } = options;
   const source = { store, namespace, codecs };
   const all = await goalRows(source);
   const isWanted = ({ stream, facets }: StreamRow): boolean =>
@@ -79,7 +79,7 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     namespace,
     otherNamespaces: others,
     unreadNamespaces: others.length - read.length,
-    notTakenIn: [...notTakenIn],
+    notMerged: [...notMerged],
     needs: every,
     goals,
     otherGoals: all.length - wanted.length,

@@ -257,8 +257,8 @@ export const storeOperations = [
     result: status,
     async run(context, { goal }) {
       const { journal } = await context.current();
-      const { notTakenIn, place, coversAll } = context;
-      const options = { ...openOptionsOf(place), coversAll, goal, now: context.now(), notTakenIn };
+      const { notMerged, place, coversAll } = context;
+      const options = { ...openOptionsOf(place), coversAll, goal, now: context.now(), notMerged };
       return readStatus(journal.store, options);
     },
   }),
@@ -287,7 +287,7 @@ export const storeOperations = [
       /** Record files in `.planning/` that are no record of the goal: stale, or garbled by a merge. */
       strays: z.array(text),
       /** Edits of `.planning/` that could not be parsed. They are no damage, so `ok` ignores them. */
-      notTakenIn: z.array(text),
+      notMerged: z.array(text),
       /** Whether the program `against` can continue each live session; null without a program. */
       sessions: z.array(rehearsedSession).nullable(),
     }),
@@ -295,7 +295,7 @@ export const storeOperations = [
       if (against !== undefined) {
         const sessions = await rehearseSessions(context, against);
         const ok = sessions.every(({ problems: found }) => found.length === 0);
-        return { ok, problems: [], files: [], strays: [], notTakenIn: [], sessions };
+        return { ok, problems: [], files: [], strays: [], notMerged: [], sessions };
       }
       const holdfast = await context.holdfast();
       const only = named === undefined ? null : await context.goalId(named);
@@ -310,9 +310,9 @@ export const storeOperations = [
         files.push(...report.files.map(({ path, verdict, why }) => ({ goal: id, path, verdict, why })));
         if (!context.isStoreNamed) strays.push(...(await strayRecords(context, state)));
       }
-      const notTakenIn = context.isStoreNamed ? [] : unparsedEdits(context.place);
+      const notMerged = context.isStoreNamed ? [] : unparsedEdits(context.place);
       const ok = problems.length + strays.length === 0 && files.every(({ verdict }) => verdict === "OK");
-      return { ok, problems, files, strays, notTakenIn, sessions: null };
+      return { ok, problems, files, strays, notMerged, sessions: null };
     },
   }),
   mutation("vacuum", "Give the space of erased and removed sessions back to the disk", {

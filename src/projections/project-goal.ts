@@ -11,7 +11,7 @@ import { type Goal, goalCore, type WriteGuard } from "../goal/index.ts";
 import { type HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalState } from "../model/goal/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
-import { editLeft, editTaken, humanIsEditing } from "./refusals.ts";
+import { editApplied, editLeft, humanIsEditing } from "./refusals.ts";
 
 /** Options of `projectGoal`. */
 export interface ProjectOptions {
@@ -163,7 +163,7 @@ export class GoalFolder {
 
 export function editNotes({ edits }: SyncReport): HoldfastError[] {
   return edits.flatMap((edit) => [
-    ...(edit.taken.length > 0 ? [editTaken(edit.file, edit.taken)] : []),
+    ...(edit.taken.length > 0 ? [editApplied(edit.file, edit.taken)] : []),
     ...(edit.left.length > 0 ? [editLeft(edit)] : []),
   ]);
 }

@@ -44,14 +44,14 @@ export function keptMoving(goal: string, folder: string): HoldfastError {
   return refusal("FOLDER_BUSY", message, hint, { goal, folder });
 }
 
-const TAKEN_NAMED = 8;
+const CHANGES_NAMED = 8;
 
 /** A note, not thrown: an edit may be a slip, such as a deleted line. */
-export function editTaken(file: string, taken: readonly string[]): HoldfastError {
-  const more = taken.length - TAKEN_NAMED;
-  const named = taken.slice(0, TAKEN_NAMED).join("; ") + (more > 0 ? ` and ${more} more` : "");
+export function editApplied(file: string, changes: readonly string[]): HoldfastError {
+  const more = changes.length - CHANGES_NAMED;
+  const named = changes.slice(0, CHANGES_NAMED).join("; ") + (more > 0 ? ` and ${more} more` : "");
   const hint = "If that was a slip, correct it by a command, or in the file.";
-  return refusal("EDIT_TAKEN", `applied from ${file}: ${named}`, hint, { file, taken });
+  return refusal("EDIT_APPLIED", `applied from ${file}: ${named}`, hint, { file, changes });
 }
 
 /** A note, not thrown: parts of an edit that could not be applied, and the path of the backup. */

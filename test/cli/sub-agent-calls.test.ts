@@ -60,7 +60,7 @@ test("calls offers no answer for it, and names the call and session that it wait
   const { calls } = JSON.parse(await look("calls", "--json")).data;
   const inside = { tool: "search", callId: "s1", session: expect.stringMatching(/^sub-/) };
   expect(calls.find(({ callId }: { callId: string }) => callId === "r1")).toMatchObject({
-    goesOnByItself: true,
+    waitsForSubAgent: true,
     subAgentCalls: [inside],
   });
 });

@@ -66,8 +66,8 @@ test("an edit that a hook set aside is reported everywhere until it is removed",
     "session-start": await sessionStart("7f2a91bc-2"),
   };
   for (const [who, said] of Object.entries(told)) expect(said, who).toContain(file);
-  const status = JSON.parse((await over(["status", "--json"])).out) as { data: { notTakenIn: string[] } };
-  expect(status.data.notTakenIn).toEqual([expect.stringContaining(file)]);
+  const status = JSON.parse((await over(["status", "--json"])).out) as { data: { notMerged: string[] } };
+  expect(status.data.notMerged).toEqual([expect.stringContaining(file)]);
 
   rmSync(planning(name));
   expect((await over(["status"])).out).not.toContain("unread");
@@ -79,10 +79,10 @@ test("of many files set aside some are named and the rest counted; other names a
   for (let index = 0; index < 9; index++)
     writeFileSync(planning(`STATE.md.unread-${String(index).repeat(12)}`), "words");
   writeFileSync(planning("STATE.md.unread-\nNOT OURS"), "words");
-  const { data } = JSON.parse((await here("status", "--json")).out) as { data: { notTakenIn: string[] } };
-  expect(data.notTakenIn).toHaveLength(6);
-  expect(data.notTakenIn.at(-1)).toContain("4 more");
-  expect(data.notTakenIn.join("\n")).not.toContain("NOT OURS");
+  const { data } = JSON.parse((await here("status", "--json")).out) as { data: { notMerged: string[] } };
+  expect(data.notMerged).toHaveLength(6);
+  expect(data.notMerged.at(-1)).toContain("4 more");
+  expect(data.notMerged.join("\n")).not.toContain("NOT OURS");
 });
 
 test("a deleted line drops its task, and the command that ingests it says so", async () => {

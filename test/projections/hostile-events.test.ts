@@ -353,7 +353,7 @@ test.each(Object.keys(ORDERS))(
       // Whatever stands in quotes is data; the rest is ours.
       expect(text.replace(/"(?:[^"\\]|\\.)*"/g, "").replace(/"[^"]*…/g, "")).not.toContain("IGNORE");
     }
-    const briefing = makeBriefing(a.goal.state, a.goal.seq, AT, { notTakenIn: texts }).text;
+    const briefing = makeBriefing(a.goal.state, a.goal.seq, AT, { notMerged: texts }).text;
     const [first, ...lines] = briefing.split("\n");
     expect(first).toMatch(/^<holdfast-state goal="checkout" seq="\d+" tokens="\d+">$/);
     expect(lines.pop()).toBe("</holdfast-state>");
