@@ -18,7 +18,7 @@
  *
  * | written by | becomes |
  * |---|---|
- * | git, with both sides of a conflict | rendered again; backed up if it has a line that was never rendered |
+ * | git, with both sides of a conflict | rendered again; backed up if a line is in no rendering, here or of a side |
  * | git, by a merge of lines that intact renderings of its sides have | rendered again |
  * | git, JSON or a record file | rendered again, and backed up |
  * | git, STATE.md | applied cautiously, see `cautious` |
@@ -133,7 +133,12 @@ export async function applyForeignEdits(
   const reports: EditReport[] = [];
   const sources = new EditSources(context.folder);
   for (const { file, look } of foreign) {
-    if (look.text !== null && !look.hasConflict && (await sources.isMixedByGit(file.path, look.text))) {
+    const isMixed = (): Promise<boolean> => sources.isMixedByGit(file.path, look.text ?? "");
+    if (look.hasConflict) {
+      reports.push(await rebuildConflict({ ...context, file, look }, isMixed));
+      continue;
+    }
+    if (look.text !== null && (await isMixed())) {
       reports.push(conflictReport(file.path));
       continue;
     }
@@ -153,13 +158,13 @@ async function applyForeignFile(
   before: number,
 ): Promise<EditReport | null> {
   const { file, look } = edit;
-  if (look.hasConflict) return rebuildConflict(edit);
   if (brought === "bulk") return backUpOnly(edit, "git", "many files were written at once");
   if (isStranger(look, before)) return backUpOnly(edit, "stranger", "it was not rendered from this goal");
   if (brought === null) return applyEdit(edit, null);
   // In a JSON file or a record, both sides of a merge look like an edit.
   if (file.path !== STATE_PAGE) return backUpOnly(edit, "git", "git brought it");
-  if (look.text !== null && hasItemTwice(look.text)) return rebuildConflict(edit);
+  if (look.text !== null && hasItemTwice(look.text))
+    return rebuildConflict(edit, () => Promise.resolve(false));
   return applyEdit(edit, brought);
 }
 
@@ -186,13 +191,17 @@ const conflictReport = (file: string): EditReport => ({
 });
 
 /** The log has what both sides rendered; but a person may have written between them. */
-async function rebuildConflict(edit: ForeignEdit): Promise<EditReport> {
+async function rebuildConflict(
+  edit: Omit<ForeignEdit, "editor">,
+  isMixedByGit: () => Promise<boolean>,
+): Promise<EditReport> {
   const { goal, look } = edit;
   const { path, text } = edit.file;
   const report = conflictReport(path);
   const page = path === STATE_PAGE ? look.text : null;
   const lines = page === null ? [] : unrenderedLines(normalText(page), text, await textsInLog(goal));
-  if (lines.length === 0) return report;
+  // A clone whose clock is ahead also renders events that wait for their time here.
+  if (lines.length === 0 || (await isMixedByGit())) return report;
   const more = lines.length - LINES_NAMED;
   const named = lines.slice(0, LINES_NAMED).map((line) => JSON.stringify(line.slice(0, 80)));
   const rest = more > 0 ? ` and ${more} more` : "";
@@ -395,7 +404,7 @@ function hasItemTwice(page: string): boolean {
 }
 
 /** Backs up a file under a second name: a hard link, else a copy; anything that is no file is moved. */
-async function backUp({ folder, file, look: found }: ForeignEdit): Promise<string> {
+async function backUp({ folder, file, look: found }: Omit<ForeignEdit, "editor">): Promise<string> {
   const beside = `${file.path}.unread-${contentHash(found).slice(0, 12)}`;
   const from = join(folder, file.path);
   const to = join(folder, beside);

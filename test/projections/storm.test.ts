@@ -56,6 +56,30 @@ test("a decision that two clones number differently keeps its file, and git merg
   }
 }, 60_000);
 
+test("a page that git mixed with a rendering of the future is no edit: it is not kept", async () => {
+  const root = mkdtempSync(join(quickFolder(), "holdfast-ahead-"));
+  const [a, b] = ["a", "b"].map((name) => new Clone(join(root, name))) as [Clone, Clone];
+  const DAYS_AHEAD = 3 * 86_400_000;
+  try {
+    mkdirSync(a.root);
+    a.git("init", "-q", "-b", "main");
+    await a.work(new WallClock(Date.UTC(2026, 0, 2)).now, true);
+    await a.commit();
+    a.git("clone", "-q", a.root, b.root);
+    await b.work(new WallClock(Date.UTC(2026, 0, 2) + DAYS_AHEAD).now, false);
+    await b.goal.decide(about("their future"));
+    await a.goal.decide(about("our present"));
+    expect(await a.merge(b)).toBeNull();
+    // Their decision waits for its time, so that no rendering of this clone has had its line.
+    expect([...a.goal.state.decisions.values()].map(({ decision }) => decision)).toEqual(["our present"]);
+    expect(a.git("show", "HEAD^:.planning/STATE.md")).toContain("their future");
+    expect(Object.keys(a.files()).filter((name) => name.includes(".unread-"))).toEqual([]);
+  } finally {
+    for (const clone of [a, b]) await clone.close();
+    rmSync(root, { recursive: true, force: true });
+  }
+}, 60_000);
+
 const DIGEST = /^digest: .*\n/m;
 const resealed = (text: string) =>
   text.replace(DIGEST, `digest: sha256:${sha256(text.replace(DIGEST, ""))}\n`);
