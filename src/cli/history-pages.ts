@@ -56,7 +56,7 @@ export function fleetPage(fleet: ResultOf<"fleet">, screen: Screen): string {
   return [
     linesOf([
       `${address}${bytes === null ? "" : `, ${(bytes / 1e6).toFixed(1)} MB`}`,
-      `spent $${usd.toFixed(4)} in the time that was asked for`,
+      `spent $${usd.toFixed(4)} (the last 24 hours, or --hours)`,
       humanWait.answers === 0
         ? ""
         : `people answered ${humanWait.answers} calls, half within ${duration(humanWait.p50Ms)}`,

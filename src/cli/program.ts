@@ -38,6 +38,7 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   const second = [...groups.values()].flatMap((group) => group.commands);
   for (const each of [program, ...program.commands, ...second]) behave(each);
   (program.commands as Parser[]).sort((a, b) => rankOf(a.name()) - rankOf(b.name()));
+  program.hook("preAction", (_, acted) => refuseEmpty(acted));
   refuseUnknown(argv, program);
   await program.parseAsync([...argv], { from: "user" });
 }
@@ -68,6 +69,14 @@ function refuseUnknown([first, second]: readonly string[], program: Parser): voi
   if (found.commands.length === 0 || second === undefined || second.startsWith("-")) return;
   if (found.commands.some((each) => each.name() === second)) return;
   throw unknownCommand(`${first} ${second}`, found.commands);
+}
+
+/** `--store "$DATABASE_URL"` without that variable would mean another store: the project's own. */
+function refuseEmpty(acted: Parser): void {
+  const { store } = acted.optsWithGlobals<Options>();
+  if (store !== undefined && String(store).trim() === "") {
+    throw new Misuse("--store is empty (expected an address)", "Is the variable set? Or leave --store out.");
+  }
 }
 
 function addCommand(program: Parser, groups: ReadonlyMap<string, Parser>, command: Command): void {

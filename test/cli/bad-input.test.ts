@@ -35,6 +35,8 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["task claim 9", 3, "goal checkout: there is no task 9", "Did you mean T-001?"],
   ["task submit 1", 4, "task T-001 is open: it cannot submit", "Claim it first."],
   ["task list --goal chekout", 3, 'there is no goal "chekout"', "Did you mean checkout?"],
+  ["status --store=", 2, "--store is empty (expected an address)", "Is the variable set?"],
+  ["supervise --store= -- node worker.js", 2, "--store is empty", "Is the variable set?"],
   ["status --goal chekout", 3, 'there is no goal "chekout"', "Did you mean checkout?"],
   ["goal new checkout again", 4, "goal checkout: it exists already", "holdfast goal show checkout"],
   ["goal new a/b c", 2, 'goal id "a/b" is not a valid name', "letters, digits"],
