@@ -2,7 +2,8 @@
  * A chat that survives: kill this server in the middle of an answer, start it again, reload the page. The
  * answer continues, and the card is charged once. No network is needed: the model follows a script, slowly.
  *
- *     node examples/chat/server.ts [store] [port]
+ *     npm start                                     in a project that `npx holdfast new chat` wrote
+ *     node examples/chat/server.ts [store] [port]   in a checkout
  */
 
 import { appendFileSync, readFileSync } from "node:fs";

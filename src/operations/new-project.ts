@@ -23,7 +23,7 @@ interface Template {
 
 const TEMPLATES: Readonly<Record<"chat" | "worker" | "coding", Template>> = {
   chat: {
-    from: ["examples/chat"],
+    from: ["examples/chat", "templates/chat"],
     scripts: { start: "tsx server.ts" },
     packages: { ai: "^6.0.0", zod: "^4.0.0", rolldown: "1.0.0-rc.17", tsx: "^4.0.0" },
     next: [

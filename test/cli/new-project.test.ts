@@ -21,8 +21,8 @@ afterEach(() => {
 
 describe("holdfast new", () => {
   test.each([
-    ["chat", ["server.ts", "page.js", "index.html"]],
-    ["worker", ["agent.mjs", "agent.test.mjs"]],
+    ["chat", ["server.ts", "page.js", "index.html", "README.md"]],
+    ["worker", ["agent.mjs", "agent.test.mjs", "README.md"]],
     ["coding", ["README.md"]],
   ])("%s writes a project and says what to type next", async (kind, files) => {
     const folder = newFolder();
