@@ -5,8 +5,8 @@ import { APICallError } from "@ai-sdk/provider";
 import { generateText, stepCountIs, streamText, ToolLoopAgent, tool } from "ai";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { DefiniteFailure, landed, never } from "../../../src/index.ts";
-import { callContext } from "../../../src/integrations/ai-sdk/index.ts";
+import { DefiniteFailure, landed, never, unsure } from "../../../src/index.ts";
+import { callContext, type Durable, durable } from "../../../src/integrations/ai-sdk/index.ts";
 import { answer, MockModel, payingModel, streamed } from "./paying-model.ts";
 import { freshHoldfast, makeWorld, program, READS, says, scripted, toolCall } from "./scripted-world.ts";
 
@@ -468,6 +468,49 @@ test("the vendor key reaches the tool and stays the same after an interrupted at
   expect(text).toBe("ok");
   expect(keys).toHaveLength(2);
   expect(new Set(keys).size).toBe(1);
+});
+
+test("resumed.settled names the interrupted calls that durable tools settled, and no others", async () => {
+  const holdfast = await freshHoldfast();
+  let charges = 0;
+  let bothCharge: () => void = () => undefined;
+  const charging = new Promise<void>((resolve) => {
+    bothCharge = resolve;
+  });
+  const charge = tool({
+    inputSchema: z.object({ order: z.string() }),
+    execute: (_args, { abortSignal }): Promise<string> => {
+      charges += 1;
+      if (charges === 2) bothCharge();
+      return new Promise((_resolve, reject) => {
+        abortSignal?.addEventListener("abort", () => reject(new Error("cut off")));
+      });
+    },
+  });
+  const verify = ({ order }: { order: string }) => (order === "1" ? landed("charged") : unsure("no list"));
+  const pay = (d: Durable, model: MockModel) =>
+    generateText({
+      model: d.model(model),
+      tools: d.tools({ charge }, { charge: { verify } }),
+      prompt: "Pay",
+      stopWhen: many,
+    }).then(
+      () => "answered",
+      () => "cut off",
+    );
+  const killed = await holdfast.session("order-4711");
+  const asked = ["1", "2"].map((order) => toolCall(`c${order}`, "charge", { order }));
+  const run = pay(durable(killed), scripted(answer(asked)));
+  await charging;
+  await killed.close();
+  expect(await run).toBe("cut off");
+  await program(holdfast, async (d, session) => {
+    expect(session.resumed?.interrupted.toSorted()).toEqual(["c1", "c2"]);
+    expect(session.resumed?.settled).toEqual([]);
+    expect(await pay(d, scripted(says("paid"))), "c2 waits for a person").toBe("cut off");
+    expect(session.resumed?.settled).toEqual(["c1"]);
+  });
+  expect(charges).toBe(2);
 });
 
 test("the model is not asked in a cancelled session or without budget", async () => {
