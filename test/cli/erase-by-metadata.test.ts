@@ -47,7 +47,10 @@ test("with --yes exactly the user's sessions are erased, and the report is JSON 
   const { code, out, err } = await run("session", "erase", "--metadata", ANN, "--yes", "--json");
   expect(code, err).toBe(0);
   const { data } = JSON.parse(out) as { data: { erased: string[]; spared: unknown[] } };
-  expect({ erased: data.erased.toSorted(), spared: data.spared }).toEqual({ erased: ["a1", "a2"], spared: [] });
+  expect({ erased: data.erased.toSorted(), spared: data.spared }).toEqual({
+    erased: ["a1", "a2"],
+    spared: [],
+  });
   expect(await left()).toEqual(["b1"]);
 });
 
