@@ -34,9 +34,9 @@ const stop = (child: ChildProcess, signal: NodeJS.Signals): Promise<void> =>
     child.kill(signal);
   });
 
-async function serve(): Promise<{ url: string; child: ChildProcess }> {
+async function serve(behind = programs.counting): Promise<{ url: string; child: ChildProcess }> {
   const config = join(project.folder, "tools.yaml");
-  const args = [programs.cli, "mcp", "proxy", "--http", "0", "--config", config, "--", ...programs.counting];
+  const args = [programs.cli, "mcp", "proxy", "--http", "0", "--config", config, "--", ...behind];
   const env = environment({ EFFECTS_LOG: project.effectsLog });
   const child = spawn(process.execPath, args, {
     cwd: project.folder,
@@ -170,4 +170,173 @@ test("a page of the web, and headers that contradict the body, are refused", asy
   const wrong = await fetch(url, { method: "POST", headers, body });
   expect([wrong.status, await wrong.text()]).toEqual([400, expect.stringContaining("-32020")]);
   expect(project.effects()).toEqual([]);
+});
+
+/** Sends a message with the headers that it needs, and others. */
+function send(
+  url: string,
+  id: number,
+  method: string,
+  params: object,
+  others: object = {},
+): Promise<Response> {
+  const { name } = params as { name?: string };
+  const headers = {
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+    "Mcp-Protocol-Version": VERSION,
+    "Mcp-Method": method,
+    ...(name && { "Mcp-Name": name }),
+    ...others,
+  };
+  const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+  return fetch(url, { method: "POST", headers, body });
+}
+
+/** The messages of a response: of a stream, or the only one. */
+async function messagesOf(response: Response): Promise<Record<string, unknown>[]> {
+  const text = await response.text();
+  const isStream = response.headers.get("content-type") === "text/event-stream";
+  const parts = isStream ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data = ""]) => data) : [text];
+  return parts.map((each) => JSON.parse(each) as Record<string, unknown>);
+}
+
+/**
+ * A server of 2026-07-28. `work` and `subscriptions/listen` are answered by the next `go`, which first tells
+ * each of them something. `go` logs, and `region` wants its argument as a header.
+ */
+const MODERN = `
+  const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
+  const effect = (text) => require("node:fs").appendFileSync(process.env.EFFECTS_LOG, text + "\\n");
+  const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
+  const region = { type: "object", properties: { region: { type: "string", "x-mcp-header": "Region" } } };
+  let waiting = [];
+  const done = (text) => ({ resultType: "complete", content: [{ type: "text", text }] });
+  require("node:readline").createInterface({ input: process.stdin }).on("line", (raw) => {
+    const { id, method, params = {} } = JSON.parse(raw);
+    if (id === undefined) return;
+    const answer = (result) => say({ id, result });
+    if (method === "server/discover") return answer({ resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} } });
+    if (method === "tools/list") return answer({ resultType: "complete", tools: [{ name: "region", inputSchema: region }] });
+    if (method === "subscriptions/listen") effect("listen");
+    if (method === "subscriptions/listen") return waiting.push({ id, listens: true });
+    if (method !== "tools/call") return say({ id, error: { code: -32601, message: "Method not found" } });
+    effect(params.name + " " + JSON.stringify(params.arguments ?? {}));
+    if (params.name === "work") return waiting.push({ id, token: params._meta.progressToken });
+    for (const { id, listens, token } of waiting) {
+      const about = listens ? { _meta: { [SUBSCRIPTION]: id } } : { progressToken: token, progress: 1 };
+      say({ method: "notifications/" + (listens ? "tools/list_changed" : "progress"), params: about });
+    }
+    for (const { id, listens } of waiting) {
+      const answered = { resultType: "complete", _meta: { [SUBSCRIPTION]: id } };
+      say({ id, result: listens ? answered : done("worked") });
+    }
+    waiting = [];
+    say({ method: "notifications/message", params: { level: "info", data: "went" } });
+    answer(done("went"));
+  });
+`;
+const modern = (): string[] => [process.execPath, "-e", MODERN];
+
+test("clients with the same ids get their own progress, and no log of another client", async () => {
+  const { url } = await serve(modern());
+  const _meta = { ...META, progressToken: "p" };
+  const given = (of: string) => ({ name: "work", arguments: { of }, _meta });
+  const first = send(url, 7, "tools/call", given("first"));
+  await soon(() => expect(project.effects()).toHaveLength(1));
+  const second = send(url, 7, "tools/call", { ...given("second"), _meta: { ...META, progressToken: 9 } });
+  await soon(() => expect(project.effects()).toHaveLength(2));
+  const third = send(url, 7, "tools/call", { name: "work", arguments: { of: "third" }, _meta: META });
+  await soon(() => expect(project.effects()).toHaveLength(3));
+  const goMeta = { ...META, "io.modelcontextprotocol/logLevel": "info" };
+  const went = await messagesOf(await send(url, 7, "tools/call", { name: "go", _meta: goMeta }));
+
+  const progress = (progressToken: unknown) => ({
+    method: "notifications/progress",
+    params: { progressToken, progress: 1 },
+  });
+  expect(await messagesOf(await first)).toMatchObject([progress("p"), { id: 7, result: {} }]);
+  expect(await messagesOf(await second)).toMatchObject([progress(9), { id: 7, result: {} }]);
+  expect(await messagesOf(await third)).toMatchObject([{ id: 7, result: {} }]);
+  expect(went).toMatchObject([{ method: "notifications/message" }, { id: 7, result: {} }]);
+});
+
+test("subscriptions with the same id get their own changes under that id", async () => {
+  const { url } = await serve(modern());
+  const listen = (): Promise<Response> =>
+    send(url, 5, "subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: META });
+  const streams = [listen(), listen()];
+  await soon(() => expect(project.effects()).toEqual(["listen", "listen"]));
+  await messagesOf(await send(url, 8, "tools/call", { name: "go", _meta: META }));
+  const _meta = { "io.modelcontextprotocol/subscriptionId": 5 };
+  for (const stream of streams)
+    expect(await messagesOf(await stream)).toMatchObject([
+      { method: "notifications/tools/list_changed", params: { _meta } },
+      { id: 5, result: { _meta } },
+    ]);
+});
+
+test.each([
+  ["a request without _meta", "tools/list", {}, {}, 400, -32_602],
+  [
+    "one without the client's capabilities",
+    "tools/list",
+    { "io.modelcontextprotocol/protocolVersion": VERSION },
+    {},
+    400,
+    -32_602,
+  ],
+  [
+    "a version that the server does not know",
+    "tools/list",
+    { ...META, "io.modelcontextprotocol/protocolVersion": "2099-01-01" },
+    { "Mcp-Protocol-Version": "2099-01-01" },
+    400,
+    -32_022,
+  ],
+  ["a removed method", "ping", META, {}, 404, -32_601],
+  ["a task by a client that cannot take one", "tasks/get", META, {}, 400, -32_021],
+  [
+    "an unknown task",
+    "tasks/get",
+    {
+      ...META,
+      "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } },
+    },
+    {},
+    200,
+    -32_602,
+  ],
+  ["a list of tasks, which this version lacks", "tasks/list", META, {}, 404, -32_601],
+] as const)(
+  "%s gets the error of the specification under its id",
+  async (_name, method, _meta, others, status, code) => {
+    const { url } = await serve(modern());
+    const params = Object.keys(_meta).length === 0 ? {} : { _meta };
+    const about = method === "tasks/get" ? { taskId: "none" } : {};
+    const headers = method === "tasks/get" ? { "Mcp-Name": "none", ...others } : others;
+    const response = await send(url, 3, method, { ...about, ...params }, headers);
+    const [message = {}] = await messagesOf(response);
+    expect([response.status, message["id"], message["error"]]).toMatchObject([status, 3, { code }]);
+    expect(message).not.toHaveProperty("result");
+    if (code === -32_022)
+      expect(message["error"]).toMatchObject({ data: { supported: [VERSION], requested: "2099-01-01" } });
+  },
+);
+
+test("a header that contradicts an argument is refused without effect; an encoded one is read", async () => {
+  const { url } = await serve(modern());
+  const region = (value: string) => ({ name: "region", arguments: { region: value }, _meta: META });
+  for (const header of [{}, { "Mcp-Param-Region": "us" }, { "Mcp-Param-Region": "=?base64?e%?=" }]) {
+    const wrong = await send(url, 1, "tools/call", region("eu"), header);
+    expect([wrong.status, await messagesOf(wrong)]).toMatchObject([
+      400,
+      [{ id: 1, error: { code: -32_020 } }],
+    ]);
+  }
+  expect(project.effects()).toEqual([]);
+  const encoded = `=?base64?${Buffer.from("eu").toString("base64")}?=`;
+  for (const header of ["eu", encoded])
+    expect((await send(url, 2, "tools/call", region("eu"), { "Mcp-Param-Region": header })).status).toBe(200);
+  expect(project.effects()).toContain('region {"region":"eu"}');
 });

@@ -290,6 +290,9 @@ describe("a task of 2026-07-28", () => {
     expect(proxy.effects()).toHaveLength(1);
     expect((await get("g3", made?.["taskId"], unable)).error?.code).toBe(-32_021);
     expect((await get("g4", "nothing")).error?.code).toBe(-32_602);
+    expect((await get("g5", "nothing", unable)).error?.code).toBe(-32_021);
+    for (const removed of ["tasks/list", "tasks/result"])
+      expect((await proxy.ask(removed, removed, able)).error?.code).toBe(-32_601);
     expect((await proxy.ask("c", "tasks/cancel", { taskId: made?.["taskId"], ...able })).result).toEqual({
       resultType: "complete",
     });

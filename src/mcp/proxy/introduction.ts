@@ -107,7 +107,8 @@ export class Introduction {
     if (method === "initialize" && message.id === this.greeting?.id && message.error === undefined) {
       this.downstream.remember("initialize", this.greeting?.raw ?? "");
     }
-    if (method === "initialize" || method === "server/discover") this.learnTasks(message.result);
+    const isGreeting = method === "initialize" || method === "server/discover";
+    if (isGreeting && message.error === undefined) this.learnTasks(message.result);
     if (method !== "tools/list") return;
     for (const { name, outputSchema, annotations, execution } of toolsIn(message.result)) {
       if (outputSchema !== undefined) this.structured.add(name);
@@ -130,8 +131,9 @@ const WITH_TASKS = "2025-11-25";
 export const TASKS = "io.modelcontextprotocol/tasks";
 const OWN_TASKS = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
 
-/** The server's capabilities with the proxy's tasks. */
+/** The server's capabilities with the proxy's tasks. An error of the server stays as it is. */
 export function withTasks(line: Line): string {
+  if (line.message.error !== undefined) return line.raw;
   const { protocolVersion, capabilities, ...rest } = Object(line.message.result) as {
     [name: string]: unknown;
   };

@@ -39,12 +39,32 @@ function inexactNumbers(raw: string): readonly InexactNumber[] {
   return found;
 }
 
-export function withId(raw: string, id: string): string {
+type Path = readonly (string | number)[];
+
+/** Where the string or number at a path stands in the text. */
+function placeOf(raw: string, wanted: Path): readonly [number, number] | undefined {
+  const at = wanted.join("\n");
   let place: readonly [number, number] | undefined;
   eachScalar(raw, (path, from, to, depth) => {
-    if (depth === 1 && path()[0] === "id") place = [from, to];
+    if (depth === wanted.length && path().join("\n") === at) place = [from, to];
   });
-  return place ? raw.slice(0, place[0]) + id + raw.slice(place[1]) : raw;
+  return place;
+}
+
+/** The text of the string or number at a path, as it stands in `raw`. */
+export function textAt(raw: string, path: Path): string | undefined {
+  const place = placeOf(raw, path);
+  return place && raw.slice(...place);
+}
+
+/** `raw` with another text at a path. It stays as it is if there is nothing. */
+export function withTextAt(raw: string, path: Path, text: string): string {
+  const place = placeOf(raw, path);
+  return place ? raw.slice(0, place[0]) + text + raw.slice(place[1]) : raw;
+}
+
+export function withId(raw: string, id: string): string {
+  return withTextAt(raw, ["id"], id);
 }
 
 export function asTexts(value: unknown, numbers: readonly InexactNumber[]): unknown {
@@ -225,8 +245,12 @@ export function errorText(id: Id | null, error: RpcError): string {
   return `{"jsonrpc":"2.0","id":${id === null ? "null" : idText(id)},"error":${JSON.stringify(error)}}`;
 }
 
-const PARSE_ERROR = -32_700;
+export const PARSE_ERROR = -32_700;
 export const INVALID_REQUEST = -32_600;
+export const METHOD_NOT_FOUND = -32_601;
+export const HEADER_MISMATCH = -32_020;
+export const MISSING_CAPABILITY = -32_021;
+export const UNSUPPORTED_VERSION = -32_022;
 export const INTERNAL_ERROR = -32_603;
 export const INVALID_PARAMS = -32_602;
 

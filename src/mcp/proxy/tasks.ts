@@ -26,13 +26,12 @@ import { failedAnswer, waitingText } from "./answers.ts";
 import type { Answer, Outcome, ProxyCalls, Side } from "./calls.ts";
 import type { NumberedCall } from "./delivery.ts";
 import { TASKS } from "./introduction.ts";
-import { INTERNAL_ERROR, INVALID_PARAMS } from "./json-rpc.ts";
+import { INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY } from "./json-rpc.ts";
 import { ASKS_FOR_INPUT, CANCELLED, type Forwarding, rejectionOf } from "./ledger-tool.ts";
 import type { ProxyConfig } from "./proxy-config.ts";
 
 const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 const RELATED = "io.modelcontextprotocol/related-task";
-const MISSING_CAPABILITY = -32_021;
 const TASK_CANCELLED = -32_000;
 const POLL_MS = 1_000;
 const PERSON_POLL_MS = 5_000;
@@ -103,10 +102,11 @@ export class ProxyTasks {
 
   /** Answers a request about a task. Null: the task is not ours but the server's. */
   async answer(method: string, params: Params, isOver: () => boolean): Promise<TaskAnswer | null> {
+    if (this.isModern && !METHODS.has(method)) return { answer: noSuchMethod(method) };
+    if (this.isModern && !canTakeTask(params)) return { answer: MISSING };
     if (method === "tasks/list") return this.list(params["cursor"]);
     const call = await this.callOf(String(params["taskId"]));
     if (!call) return null;
-    if (this.isModern && !canTakeTask(params)) return { answer: MISSING };
     switch (method) {
       case "tasks/get":
         return this.get(call);
@@ -286,6 +286,8 @@ export class ProxyTasks {
   }
 }
 
+/** Of the extension. The core of 2025-11-25 also had `tasks/list` and `tasks/result`. */
+const METHODS = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
 const NO_ERROR = { message: "it failed" };
 const MISSING: Answer = {
   error: {
@@ -297,6 +299,10 @@ const MISSING: Answer = {
 
 function refusal(code: number, message: string): Answer {
   return { error: { code, message } };
+}
+
+function noSuchMethod(method: string): Answer {
+  return refusal(METHOD_NOT_FOUND, `${method}: not a method of ${TASKS}`);
 }
 
 export function noSuchTask(taskId: unknown): Answer {
