@@ -1,10 +1,17 @@
 /**
  * Real coding agents against a scripted model: `npm run agents`, or `npm run agents -- codex crash` for one
  * agent or some scenarios. It installs exact versions of the agents from npm into a temporary folder, packs
- * nothing and needs no key. An agent that cannot be installed is skipped with the reason.
+ * nothing and needs no key. An agent that cannot be installed is skipped with the reason. A table at the end
+ * has one row per scenario and one column per agent.
+ *
+ *     the model gets the briefing, and our tools in its first request      briefing
+ *     a killed agent loses its task to the next one, which is told why     crash
+ *     a resumed conversation keeps its claim                               resume
+ *     two worktrees contend for one task, one wins, merges are clean       worktrees
+ *     git stays clean                                                      quiet, commit
  *
  * `--record` writes the JSON that the hooks of these agents read to `test/hooks/recorded/`, where tests of the
- * hooks use it.
+ * hooks use it, and the texts of the walk to its guide.
  *
  * `npm test` leaves it out, because it downloads 1.2 GB. `HOLDFAST_AGENTS=<folder>` uses the `node_modules` of
  * that folder instead.
@@ -17,6 +24,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { DRIVERS, type Driver } from "./drivers.ts";
 import { install, KILL, Project } from "./project.ts";
+import { ResultTable } from "./result-table.ts";
 
 const SHOWN = 1_500;
 
@@ -47,29 +55,69 @@ function isClean(project: Project, cwd = project.root): void {
 }
 
 const GUIDE = "docs/guides/coding-agents.md";
+const QUOTE = /```text\n([\s\S]*?)```/g;
 
-/** The lines of the page that quote what a model or a shell got. */
-function linesOfGuide(): string[] {
-  const blocks = readFileSync(GUIDE, "utf8").matchAll(/```text\n([\s\S]*?)```/g);
-  return [...blocks].flatMap(([, block = ""]) => block.split("\n").filter((line) => line !== ""));
+/** Compares the texts that the guide quotes with those that a model or a shell got; `record` replaces them. */
+function compareWithGuide(texts: readonly string[], isRecording: boolean): void {
+  const page = readFileSync(GUIDE, "utf8");
+  const quoted = [...page.matchAll(QUOTE)].map(([, text = ""]) => text);
+  check(quoted.length === texts.length, `the guide quotes ${quoted.length} texts of ${texts.length}`);
+  if (isRecording) {
+    let index = 0;
+    writeFileSync(
+      GUIDE,
+      page.replaceAll(QUOTE, () => `\`\`\`text\n${texts[index++]?.trim()}\n\`\`\``),
+    );
+    return;
+  }
+  for (const [index, text] of texts.entries()) {
+    const shown = comparable(quoted[index] ?? "");
+    check(
+      shown === comparable(text),
+      `text ${index + 1} of the guide differs: npm run agents -- claude walk --record`,
+      `in the guide:\n${shown}\nnow:\n${comparable(text)}`,
+    );
+  }
 }
 
-/** Without times, positions and sizes, which differ from run to run. A project of the harness needs no npx. */
+/** Without times, positions and sizes, which differ from run to run. */
 function comparable(text: string): string {
   return text
-    .replaceAll("\\n", "\n")
-    .replaceAll("npx holdfast", "holdfast")
+    .trim()
+    .replaceAll(/ +/g, " ")
     .replaceAll(/\d+ (s|min) ago|\d{4}-\d\d-\d\dT[\d:.]+Z|(seq|tokens)="\d+"/g, "…");
 }
 
-interface Scenario {
-  /** All agents, unless named. */
-  readonly only?: readonly string[];
-  run(project: Project): Promise<void>;
+/** The briefing that a request has last. */
+function briefingOf({ text }: { readonly text: string } = { text: "" }): string {
+  const all = text.replaceAll("\\n", "\n");
+  const from = all.lastIndexOf("You are session");
+  const end = "</holdfast-state>";
+  const to = all.indexOf(end, from);
+  check(from >= 0 && to > from, "the request has no briefing", all);
+  return all.slice(from, to + end.length);
 }
 
-/** Agents whose hooks tell of calls before they start. */
-const WITH_TOOL_START = ["claude", "codex", "gemini", "opencode"];
+interface Scenario {
+  /** All agents, unless named; `why` the others are left out. */
+  readonly only?: { readonly agents: readonly string[]; readonly why: string };
+  run(project: Project, isRecording: boolean): Promise<void>;
+}
+
+/** Kills the agent while its `git push` runs. */
+async function dieInPush(project: Project, session: string): Promise<void> {
+  const started = join(project.root, "../started");
+  const remote = join(project.root, "../remote.sh");
+  writeFileSync(remote, `#!/bin/sh\necho started >"${started}"\nsleep 20\n`, { mode: 0o755 });
+  project.git("config", "protocol.ext.allow", "always");
+  project.git("remote", "add", "origin", `ext::${remote}`);
+  const stop = new AbortController();
+  const push = project.driver.shell("git push origin main");
+  const running = project.run([push], { session, stop: stop.signal });
+  await appears(started);
+  stop.abort();
+  await running;
+}
 
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "briefing: the first request has the briefing and the tools": {
@@ -174,25 +222,16 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 
   "push: a command that died on the way is named to the next session": {
-    only: WITH_TOOL_START,
+    only: { agents: ["claude", "codex", "gemini", "opencode"], why: "no hook before a call" },
     async run(project) {
-      const started = join(project.root, "../started");
-      const remote = join(project.root, "../remote.sh");
-      writeFileSync(remote, `#!/bin/sh\necho started >"${started}"\nsleep 20\n`, { mode: 0o755 });
-      project.git("config", "protocol.ext.allow", "always");
-      project.git("remote", "add", "origin", `ext::${remote}`);
-      const stop = new AbortController();
-      const running = project.run([project.driver.shell("git push origin main")], { stop: stop.signal });
-      await appears(started);
-      stop.abort();
-      await running;
+      await dieInPush(project, randomUUID());
       const { first } = await project.run([{ text: "hello" }]);
       includes(first, 'started, outcome unknown: "git push origin main"; check before repeating');
     },
   },
 
   "warning: an edit of a file that another live agent works on is noticed": {
-    only: ["claude", "codex"],
+    only: { agents: ["claude", "codex"], why: "a hook before a call cannot tell the model" },
     async run(project) {
       const { driver } = project;
       const file = join(project.root, "total.js");
@@ -213,7 +252,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 
   "patch: a file that the agent's own tool for patches has made is named to the next session": {
-    only: ["codex"],
+    only: { agents: ["codex"], why: "no tool for patches in Codex's format" },
     async run(project) {
       const patch = project.driver.patch?.(join(project.root, "CHANGELOG.md"), "Discounts, half");
       await project.run([...(patch ? [patch] : []), KILL], { isKnownModel: true });
@@ -223,7 +262,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 
   "sandbox: a command that cannot write says so, and the MCP tool can": {
-    only: ["codex"],
+    only: { agents: ["codex"], why: "no sandbox that can be switched on" },
     async run(project) {
       const { driver } = project;
       const cwd = project.worktree("wt-a");
@@ -244,10 +283,11 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 
   "walk: the texts of the guide are those that the agent gets": {
-    only: ["claude"],
-    async run(project) {
+    only: { agents: ["claude"], why: "the guide is about Claude Code" },
+    async run(project, isRecording) {
       const { driver } = project;
       const session = "7f2a91bc-0001-4000-8000-000000000001";
+      const other = "c04d77e2-0002-4000-8000-000000000002";
       const file = join(project.root, "percent.js");
       const claim = { tool: driver.mcp("task_claim"), input: { task: "T-001" } };
       const decision = {
@@ -266,22 +306,23 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
         ],
         { session },
       );
-      const seen = [killed.first, project.holdfast("status")];
-      seen.push((await project.run([{ text: "hello" }])).first);
+      const status = project.holdfast("status");
+      const next = await project.run([{ text: "hello" }], { session: other });
       const submit = { task: "T-001", summary: "percent() with rounding" };
       const done = driver.write(file, "export const percent = (price, share) => price * share;");
       const steps = [done, claim, { tool: driver.mcp("task_submit"), input: submit }, { text: "done" }];
-      seen.push((await project.run(steps, { session, isResumed: true })).first);
-      seen.push(project.holdfast("task", "show", "T-001"));
-      const all = comparable(seen.join("\n"));
-      // The scenario "push" shows the block about calls.
-      for (const line of linesOfGuide().filter((each) => !each.startsWith("UNKNOWN")))
-        check(all.includes(comparable(line)), `the guide says what the agent does not get: ${line}`, seen[2]);
+      const resumed = await project.run(steps, { session, isResumed: true });
+      const task = project.holdfast("task", "show", "T-001");
+      await dieInPush(project, "e15b90a4-0003-4000-8000-000000000003");
+      const { requests } = await project.run([{ text: "hello" }]);
+      const [unknown = "no line UNKNOWN"] = /^UNKNOWN .*$/m.exec(briefingOf(requests[0])) ?? [];
+      const [first, second, third] = [killed, next, resumed].map((ran) => briefingOf(ran.requests[0]));
+      compareWithGuide([first ?? "", status, second ?? "", third ?? "", task, unknown], isRecording);
     },
   },
 
   "plugin: it is valid, it installs, and it briefs a project that init has not wired": {
-    only: ["claude", "codex", "gemini"],
+    only: { agents: ["claude", "codex", "gemini"], why: "not installed by a command" },
     async run(project) {
       project.holdfast("init", "--remove");
       project.installPlugin();
@@ -322,37 +363,44 @@ async function runAll(given: readonly string[]): Promise<boolean> {
     (name) => !wanted.some((each) => each in DRIVERS) || wanted.includes(name),
   );
   const words = wanted.filter((each) => !(each in DRIVERS));
-  let failed = 0;
+  const titles = Object.keys(SCENARIOS).filter(
+    (title) => words.length === 0 || words.some((word) => title.startsWith(word)),
+  );
+  const table = new ResultTable(titles, agents);
   for (const name of agents) {
     const driver = DRIVERS[name] as Driver;
     const installed = install(driver);
     if ("why" in installed) {
-      console.log(`skip ${driver.title}: ${installed.why}`);
+      for (const title of titles) table.skip(title, name, installed.why);
       continue;
     }
     const recordings: string[] = [];
-    for (const [title, scenario] of Object.entries(SCENARIOS)) {
-      if (words.length > 0 && !words.some((word) => title.startsWith(word))) continue;
-      if (scenario.only && !scenario.only.includes(name)) continue;
+    for (const title of titles) {
+      const { only, run } = SCENARIOS[title] as Scenario;
+      if (only && !only.agents.includes(name)) {
+        table.skip(title, name, only.why);
+        continue;
+      }
       const started = Date.now();
       const project = new Project(name, driver, installed.packages);
-      const wrong = await tryScenario(scenario, project);
+      const wrong = await messageOf(() => run(project, isRecording));
       recordings.push(...project.hookInputs());
-      if (wrong !== null) failed += 1;
-      const seconds = ((Date.now() - started) / 1_000).toFixed(1);
-      console.log(
-        `${wrong === null ? "ok  " : "FAIL"} ${driver.title} ${driver.version}, ${title} (${seconds} s)`,
-      );
+      const seconds = (Date.now() - started) / 1_000;
+      table.add(title, name, wrong === null, seconds);
+      const mark = wrong === null ? "ok  " : "FAIL";
+      console.log(`${mark} ${driver.title} ${driver.version}, ${title} (${seconds.toFixed(1)} s)`);
       if (wrong !== null) console.log(wrong.replaceAll(/^/gm, "       "));
     }
-    if (isRecording) saveRecordings(name, driver, recordings);
+    if (isRecording && words.length === 0) saveRecordings(name, driver, recordings);
   }
-  return failed === 0;
+  console.log(table.text());
+  return !table.hasFailed;
 }
 
-async function tryScenario(scenario: Scenario, project: Project): Promise<string | null> {
+/** Null if `run` succeeds. */
+async function messageOf(run: () => Promise<void>): Promise<string | null> {
   try {
-    await scenario.run(project);
+    await run();
     return null;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

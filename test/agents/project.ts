@@ -23,8 +23,21 @@ const running = new Set<ChildProcess>();
 
 process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  removeFolder();
 });
+
+/** Background processes of hooks may still write for a moment. */
+function removeFolder(): void {
+  for (let left = 40; ; left--) {
+    try {
+      rmSync(folder, { recursive: true, force: true });
+      return;
+    } catch (error) {
+      if (left === 0) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 250);
+    }
+  }
+}
 
 /** The `node_modules` with this agent, or why there is none. */
 export function install({ package: name, version }: Driver): { packages: string } | { why: string } {
