@@ -243,7 +243,11 @@ const opencode: AgentRow = {
     {
       path: "opencode.json",
       format: "json",
-      wanted: (launch) => ({ plugin: [(launch.package ?? "./node_modules/holdfast") + OPENCODE_PLUGIN] }),
+      wanted: (launch) => ({
+        // opencode adds it to a file without it, and git would have a change that nobody made.
+        $schema: "https://opencode.ai/config.json",
+        plugin: [(launch.package ?? "./node_modules/holdfast") + OPENCODE_PLUGIN],
+      }),
     },
   ],
   traces: { folder: ".opencode", files: ["opencode.json"], programs: ["opencode"] },
