@@ -291,7 +291,7 @@ export class EventFiles {
   async tidy(goal: Goal, isOurs: () => Promise<boolean>): Promise<void> {
     const small = [...this.held].filter(([, { bytes }]) => bytes < TIDY.sealedBytes).map(([name]) => name);
     if (small.length <= TIDY.above) return;
-    const recent = newerThanIndex(this.folder, await gitDirectory(this.folder), small);
+    const recent = newerThanIndex(this.folder, gitDirectory(this.folder), small);
     if (recent.length <= TIDY.above) return;
     const some = (await untrackedFiles(this.folder, recent)).slice(0, MADE_BYTES / TIDY.sealedBytes);
     if (some.length <= TIDY.above) return;
@@ -300,7 +300,7 @@ export class EventFiles {
     const whole = makeEventFile(this.goal, lines);
     if (!(await this.place(whole, lines, isOurs))) return;
     // A `git add` may have come meanwhile. It takes the lock of the index before it reads a file.
-    for (const name of newerThanIndex(this.folder, await gitDirectory(this.folder), some)) {
+    for (const name of newerThanIndex(this.folder, gitDirectory(this.folder), some)) {
       // A process that was killed here left the combined file beside its parts.
       if (name === whole.name) continue;
       rmSync(join(this.folder, name), { force: true });

@@ -9,7 +9,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { CommitSource } from "../model/goal/index.ts";
-import { gitDirectory, readGit } from "./git.ts";
+import { findRepository, type Repository, readGit } from "./git.ts";
 import { normalText, readSeal } from "./seal.ts";
 
 const AUTHOR_CHARACTERS = 128;
@@ -35,16 +35,18 @@ export async function sourcesOf(
   fileOf: ReadonlyMap<string, string>,
 ): Promise<SourceOf> {
   const names = [...new Set(fileOf.values())];
-  if (names.length === 0 || (await gitDirectory(folder)) === null) return () => null;
-  const paths = names.length > MAX_NAMED ? [below] : names.map((name) => `${below}/${name}`);
-  const asked = ["--diff-filter=A", "--no-renames", "--name-only", "--relative", AS_SOURCE, "--", ...paths];
+  const repository = names.length === 0 ? null : findRepository(folder);
+  if (repository === null) return () => null;
+  const inFolder = `${repository.below}${below}`;
+  const paths = names.length > MAX_NAMED ? [inFolder] : names.map((name) => `${inFolder}/${name}`);
+  const asked = ["--diff-filter=A", "--no-renames", "--name-only", AS_SOURCE, "--", ...paths];
   const sources = new Map<string, CommitSource>();
-  for (const commit of (await readGit(folder, ["log", ...asked]))?.split("\x01") ?? []) {
+  for (const commit of (await readGit(repository, ["log", ...asked]))?.split("\x01") ?? []) {
     const [head = "", ...files] = commit.split("\n");
     const source = readSource(head);
     if (source) for (const file of files) sources.set(file, source);
   }
-  return (uid) => sources.get(`${below}/${fileOf.get(uid) ?? ""}`) ?? null;
+  return (uid) => sources.get(`${inFolder}/${fileOf.get(uid) ?? ""}`) ?? null;
 }
 
 /** `here`: a person or agent of this clone wrote it. `unknown`: git does not answer. */
@@ -67,11 +69,11 @@ const UNDER_WAY = [
 
 /** Finds who brought edits of rendered files, in one repository. */
 export class EditSources {
-  private readonly folder: string;
+  private readonly repository: Repository | null;
   private made: Promise<ReadonlySet<string> | null> | null = null;
 
   constructor(folder: string) {
-    this.folder = folder;
+    this.repository = findRepository(folder);
   }
 
   /**
@@ -79,13 +81,13 @@ export class EditSources {
    * latest one back to the last intact rendering: an edit may lie below a commit of this clone.
    */
   async of(path: string): Promise<EditSource> {
-    const directory = await gitDirectory(this.folder);
-    if (directory === null) return "here";
+    const directory = this.repository?.directory;
+    if (directory === undefined) return "here";
     const stopped = UNDER_WAY.find(([name]) => existsSync(join(directory, name)));
     if (stopped) return (await this.commits("-1", stopped[1]))?.[0] ?? "unknown";
     // A repository without a commit has brought nothing.
     if (!existsSync(join(directory, "logs", "HEAD"))) return "here";
-    const commits = await this.commits("-n", String(COMMITS_READ), "HEAD", "--", path);
+    const commits = await this.commits("-n", String(COMMITS_READ), "HEAD", "--", this.inRepository(path));
     if (commits === null) return "unknown";
     if (commits.length === 0 || (await this.isIntactAt("HEAD", path))) return "here";
     for (const commit of commits) {
@@ -101,8 +103,8 @@ export class EditSources {
    * Such a text may have one seal only, since the merge base may have been a merged text, too.
    */
   async isMixedByGit(path: string, text: string): Promise<boolean> {
-    const directory = await gitDirectory(this.folder);
-    if (directory === null) return false;
+    const directory = this.repository?.directory;
+    if (directory === undefined) return false;
     const isUnderWay = existsSync(join(directory, "MERGE_HEAD"));
     const recorded = await this.textAt(isUnderWay ? "" : "HEAD", path);
     if (recorded === null || recorded !== normalText(text)) return false;
@@ -134,12 +136,12 @@ export class EditSources {
 
   /** The parents of the last commit that changed the file: two or more if it is a merge. */
   private async sidesOf(commit: string, path: string): Promise<string[]> {
-    const parents = await readGit(this.folder, ["log", "-1", "--format=%P", commit, "--", path]);
+    const parents = await this.read("log", "-1", "--format=%P", commit, "--", this.inRepository(path));
     return parents?.match(/[0-9a-f]{40,64}/g) ?? [];
   }
 
   private async textAt(commit: string, path: string): Promise<string | null> {
-    const text = await readGit(this.folder, ["show", `${commit}:./${path}`]);
+    const text = await this.read("show", `${commit}:${this.inRepository(path)}`);
     return text === null ? null : normalText(text);
   }
 
@@ -149,13 +151,21 @@ export class EditSources {
     const isForeign = (each: CommitSource): boolean => !made.has(each.commit);
     if (!commit.isMerge) return isForeign(commit) ? commit : null;
     const range = `${commit.commit}^1..${commit.commit}`;
-    return (await this.commits("--no-merges", range, "--", path))?.find(isForeign) ?? null;
+    return (await this.commits("--no-merges", range, "--", this.inRepository(path)))?.find(isForeign) ?? null;
+  }
+
+  private read(...args: readonly string[]): Promise<string | null> {
+    return this.repository ? readGit(this.repository, args) : Promise.resolve(null);
+  }
+
+  private inRepository(path: string): string {
+    return `${this.repository?.below ?? ""}${path}`;
   }
 
   private madeHere(): Promise<ReadonlySet<string> | null> {
     this.made ??= (async () => {
       const asked = ["-g", "--all", "-n", String(REFLOG_LINES), "--format=%H%x00%gs"];
-      const lines = (await readGit(this.folder, ["log", ...asked]))?.split("\n") ?? null;
+      const lines = (await this.read("log", ...asked))?.split("\n") ?? null;
       const commits = lines?.map((line) => line.split("\0", 2));
       return commits
         ? new Set(commits.flatMap(([to = "", act = ""]) => (MADE_HERE.test(act) ? [to] : [])))
@@ -166,7 +176,7 @@ export class EditSources {
 
   private async commits(...asked: readonly string[]): Promise<Commit[] | null> {
     const format = `${AS_SOURCE}%x00%P`;
-    const text = await readGit(this.folder, ["log", format, ...asked]);
+    const text = await this.read("log", format, ...asked);
     return (
       text?.split("\x01").flatMap((each) => {
         const source = readSource(each.trim());

@@ -7,9 +7,9 @@
  */
 
 import { execFile } from "node:child_process";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { open, readFile, stat } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { signatureAt, writeFileWhole } from "../state-files/index.ts";
 
 const NEAR_MS = 2_000;
@@ -48,7 +48,7 @@ const MAKES = /^(?:commit|cherry-pick|revert|rebase \((?:continue|pick|reword|sq
 
 /** Null if git did something else after it moved HEAD. */
 async function headMoved(folder: string): Promise<{ atMs: number; isOwn: boolean } | null> {
-  const directory = await gitDirectory(folder);
+  const directory = gitDirectory(folder);
   if (directory === null) return null;
   const log = join(directory, "logs", "HEAD");
   const lines = await readLog(log);
@@ -107,27 +107,49 @@ async function sharedDirectory(directory: string): Promise<string> {
   }
 }
 
-export async function gitDirectory(folder: string): Promise<string | null> {
-  for (let at = resolve(folder); ; at = dirname(at)) {
-    const path = join(at, ".git");
+export interface Repository {
+  /** The folder with `.git` in it. */
+  readonly root: string;
+  /** The git directory. A linked worktree has it elsewhere. */
+  readonly directory: string;
+  /** The path of the asking folder below `root`, with a slash at its end: `app/.planning/`. */
+  readonly below: string;
+}
+
+/** The repository around a folder. Synchronous, so that a look at a clone starts no threads for it. */
+export function findRepository(folder: string): Repository | null {
+  const from = resolve(folder);
+  for (let root = from; ; root = dirname(root)) {
+    const path = join(root, ".git");
     try {
-      if ((await stat(path)).isDirectory()) return path;
-      const link = /^gitdir: (.*)$/m.exec(await readFile(path, "utf8"))?.[1];
-      return link ? resolve(at, link.trim()) : null;
+      const below = root === from ? "" : `${relative(root, from).replaceAll(sep, "/")}/`;
+      if (statSync(path).isDirectory()) return { root, directory: path, below };
+      const link = /^gitdir: (.*)$/m.exec(readFileSync(path, "utf8"))?.[1];
+      return link ? { root, directory: resolve(root, link.trim()), below } : null;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code !== "ENOENT" && code !== "ENOTDIR") throw error;
     }
-    if (dirname(at) === at) return null;
+    if (dirname(root) === root) return null;
   }
 }
 
-/** The output of a git command that only reads; null if git is missing, fails or takes too long. */
-export function readGit(folder: string, args: readonly string[]): Promise<string | null> {
+export function gitDirectory(folder: string): string | null {
+  return findRepository(folder)?.directory ?? null;
+}
+
+/**
+ * The output of a git command that only reads; null if git is missing, fails or takes too long. Paths start
+ * at the root of the repository, where git runs. A commit can put a whole bare repository (`HEAD`, `objects/`,
+ * `refs/`) into `.planning/`, and git would answer from that one if it ran there.
+ */
+export function readGit({ root }: Repository, args: readonly string[]): Promise<string | null> {
   const quiet = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"];
-  const options = { cwd: folder, timeout: GIT_MS, maxBuffer: GIT_BYTES, encoding: "utf8" } as const;
+  const options = { cwd: root, timeout: GIT_MS, maxBuffer: GIT_BYTES, encoding: "utf8" } as const;
   return new Promise((done) => {
-    execFile("git", [...quiet, ...args], options, (error, stdout) => done(error ? null : stdout));
+    execFile("git", [...quiet, "--literal-pathspecs", ...args], options, (error, stdout) =>
+      done(error ? null : stdout),
+    );
   });
 }
 
@@ -151,11 +173,14 @@ export function newerThanIndex(
 
 /** The files among `names` that git says it does not track; none if git cannot be asked. */
 export async function untrackedFiles(folder: string, names: readonly string[]): Promise<readonly string[]> {
-  if ((await gitDirectory(folder)) === null) return names;
-  const listed = await readGit(folder, ["ls-files", "-z", "--", ...names]);
+  const repository = findRepository(folder);
+  if (repository === null) return names;
+  const { below } = repository;
+  const paths = names.map((name) => `${below}${name}`);
+  const listed = await readGit(repository, ["ls-files", "-z", "--", ...paths]);
   if (listed === null) return [];
   const tracked = new Set(listed.split("\0"));
-  return names.filter((name) => !tracked.has(name));
+  return names.filter((name) => !tracked.has(`${below}${name}`));
 }
 
 /** After a merge git keeps the lines of both sides of a rendered file; the next sync renders it again. */

@@ -1,7 +1,16 @@
 // Edits of STATE.md that are not by the user: a commit of somebody else, and an agent that a hook watches.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { noteAgentEdit } from "../../src/operations/index.ts";
@@ -94,6 +103,25 @@ describe("a commit of somebody else that edits STATE.md", () => {
     later();
     await here("rebuild");
     expect(await shown()).toMatchObject(UNCHANGED);
+  });
+
+  test("is not hidden by a bare repository that the commit puts into .planning", async () => {
+    attack(theirs);
+    // Git takes a folder with these for a repository when it runs there. This one knows of no such commit.
+    const bare = join(folder, "bare");
+    git(folder, "mallory", "init", "-q", "-b", "main", "--bare", bare);
+    const tree = git(bare, "mallory", "hash-object", "-w", "-t", "tree", "/dev/null").trim();
+    const empty = git(bare, "mallory", "commit-tree", "-m", "empty", tree).trim();
+    git(bare, "mallory", "update-ref", "refs/heads/main", empty);
+    for (const each of ["HEAD", "config", "objects", "refs"])
+      cpSync(join(bare, each), join(theirs, ".planning", each), { recursive: true });
+    commit(theirs, "mallory");
+    git(project, "ann", "pull", "-q", "--ff-only", theirs, "main");
+    expect(git(join(project, ".planning"), "ann", "rev-parse", "--is-bare-repository")).toBe("true\n");
+    later();
+    await here("fact", "a", "1", "--source", "x");
+    expect(await shown()).toMatchObject(UNCHANGED);
+    expect(await authors()).toEqual(["mallory worker"]);
   });
 
   test("is found in a merge that the user made", async () => {
