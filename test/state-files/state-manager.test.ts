@@ -209,10 +209,10 @@ describe("a state in a file", () => {
     const kept = () => manager({ schema: { ...schema, properties } });
     expect(await addRisk("agent", kept())).not.toHaveProperty("last_human_touch");
     edit(["HUMAN"], 3_600);
-    const { mtime } = statSync(file());
+    const { mtimeMs } = statSync(file());
     for (const risk of ["a", "b"])
       expect(await addRisk(risk, kept())).toMatchObject({
-        last_human_touch: new Date(Math.floor(mtime.getTime())).toISOString(),
+        last_human_touch: new Date(Math.floor(mtimeMs)).toISOString(),
       });
   });
 
