@@ -40,6 +40,9 @@ const ROWS: readonly Row[] = [
   { key: "mcp", suite: "MCP's conformance tool, direct and through the proxy", run: "conformance" },
 ];
 
+/** A suite that takes longer hangs: no row takes half of it. */
+const LIMIT_MS = 60 * 60_000;
+
 interface Counted {
   readonly passed: number;
   readonly failed: readonly string[];
@@ -83,7 +86,8 @@ function vitest(files: readonly string[], env: Readonly<Record<string, string>>)
     "--reporter=json",
     `--outputFile=${report}`,
   ];
-  spawnSync(nodePath(), args, { stdio: "ignore", env: { ...process.env, ...env } });
+  spawnSync(nodePath(), args, { stdio: "ignore", env: { ...process.env, ...env }, timeout: LIMIT_MS });
+  if (!existsSync(report)) return { passed: 0, failed: [`vitest wrote no report of ${files.join(" ")}`] };
   const { numPassedTests, testResults } = JSON.parse(readFileSync(report, "utf8")) as {
     numPassedTests: number;
     testResults: { name: string; status: string; assertionResults: { status: string; fullName: string }[] }[];
@@ -98,7 +102,8 @@ function vitest(files: readonly string[], env: Readonly<Record<string, string>>)
 
 /** Counts the lines that a script prints for its scenarios. */
 function script(name: string): Counted {
-  const made = spawnSync("npm", ["run", "--silent", name], { encoding: "utf8", maxBuffer: 64 << 20 });
+  const args = ["run", "--silent", name];
+  const made = spawnSync("npm", args, { encoding: "utf8", maxBuffer: 64 << 20, timeout: LIMIT_MS });
   const lines = made.stdout.split("\n").map((each) => each.trim());
   const failed = lines.filter((each) => /^(FAIL|FAILED|DIFFERENT)\b/.test(each));
   const passed = lines.filter((each) => /^(ok|pass|same)\b/.test(each)).length;

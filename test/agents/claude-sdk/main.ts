@@ -263,7 +263,8 @@ const SCENARIOS: Readonly<Record<string, readonly [ModelScript, (scenario: Scena
         free = resolve;
       });
       const { child, ended } = scenario.start(order);
-      await scenario.asked(2);
+      const early = await Promise.race([scenario.asked(2).then(() => null), ended]);
+      check("the end of the host before the second question", early?.last ?? null, null);
       child.kill("SIGKILL");
       await ended;
       free();
