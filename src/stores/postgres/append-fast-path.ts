@@ -14,9 +14,10 @@
 
 import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { Batch, BatchLease, Guard, Write } from "../../store.ts";
-import type { Value, WriteContext } from "./database.ts";
+import type { WriteContext } from "./database.ts";
 import { toBytes, toText, toTextOrNull } from "./rows.ts";
 import * as sql from "./schema-1-functions.ts";
+import type { Value } from "./value-query.ts";
 
 export interface EncodedPayloads {
   readonly batch: Batch;
@@ -79,7 +80,7 @@ function facetBits(facets: StreamFacets): number {
 const facetColumn = (column: string, name: keyof typeof FACET, bits: string, value: string): string =>
   `${column} = CASE WHEN ${bits} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
 
-/** The items that `append_single` has parameters for. The end of a turn has two: its call and its checkpoint. */
+/** `append_single` has parameters for two items: the end of a turn has its call and its checkpoint. */
 const ONE_ITEMS = [1, 2] as const;
 
 /**

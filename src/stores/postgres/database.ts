@@ -17,8 +17,7 @@ import { quoted } from "./address.ts";
 import { type Connection, Connections } from "./connections.ts";
 import * as failures from "./failures.ts";
 import { asFailure, StatementFailure, sqlState } from "./failures.ts";
-
-export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
+import { askValue, type PreparedStatement, type Value } from "./value-query.ts";
 
 /** `PostgresOptions` explains them. */
 export interface Limits {
@@ -32,12 +31,6 @@ export interface WriteContext {
   readonly allowLoss: boolean;
 }
 
-/** A statement that the server keeps under a name. With the name "" it is sent in full each time. */
-export interface PreparedStatement {
-  readonly name: string;
-  readonly text: string;
-}
-
 /** The name has a hash of the text: a name found behind a pooler always means the same statement. */
 export function prepared(name: string, text: string): PreparedStatement {
   return { name: `holdfast ${name} ${sha256(text).slice(0, 24)}`, text };
@@ -45,8 +38,6 @@ export function prepared(name: string, text: string): PreparedStatement {
 
 /** Runs statements one after another on the connection of one transaction. */
 export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Row[]>;
-
-type Send = <Row>(config: Omit<pg.QueryConfig, "values">, values?: readonly Value[]) => Promise<Row[]>;
 
 /** The parsers of `pg` are global and the program may change them; these are ours alone. */
 const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
@@ -59,7 +50,6 @@ const asText = (text: string): string => text;
 const TYPES = {
   getTypeParser: (type: number) => PARSERS[type] ?? asText,
 } as unknown as pg.CustomTypesConfig;
-const TEXT_ONLY = { getTypeParser: () => asText } as unknown as pg.CustomTypesConfig;
 
 export class Database {
   readonly address: string;
@@ -94,19 +84,21 @@ export class Database {
     statementMs = this.limits.statementMs,
   ): Promise<Row[]> {
     const connection = await this.#connections.take();
-    return this.#use(connection, statementMs, (send) => send<Row>({ text, types: TYPES }, values));
+    return this.#use(connection, () => rowsOf<Row>(connection, statementMs, text, values));
   }
 
   /** Runs a prepared statement, once. Returns the only column of its only row as text. */
   async ask({ name, text }: PreparedStatement, values: readonly Value[]): Promise<string | null> {
     const connection = await this.#connections.take();
-    const config = { name: this.#usesPrepared ? name : "", text, types: TEXT_ONLY, rowMode: "array" };
+    const statement = { name: this.#usesPrepared ? name : "", text };
     try {
-      return await this.#use(connection, this.limits.statementMs, async (send) => {
-        const [row] = await send<(string | null)[]>(config, values);
+      return await this.#use(connection, async () => {
+        const value = await answerOf(connection, this.limits.statementMs, (client) =>
+          askValue(client, statement, values),
+        );
         // Callers take null for "all stored", so a missing row must be an error.
-        if (!row) throw new StatementFailure("unknown", new Error(`the server sent no row for ${text}`));
-        return row[0] ?? null;
+        if (value !== undefined) return value;
+        throw new StatementFailure("unknown", new Error(`the server sent no row for ${text}`));
       });
     } catch (error) {
       if (error instanceof StatementFailure && failures.isNotPrepared(error)) this.#usesPrepared = false;
@@ -135,8 +127,9 @@ export class Database {
 
   /** Runs several statements in one transaction on one connection, once. */
   async transaction<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
-    return this.#use(await this.#connections.take(), this.limits.statementMs, async (send) => {
-      const query: Query = (text, values) => send({ text, types: TYPES }, values);
+    const connection = await this.#connections.take();
+    return this.#use(connection, async () => {
+      const query: Query = (text, values) => rowsOf(connection, this.limits.statementMs, text, values);
       await query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         const result = await act(query);
@@ -182,27 +175,40 @@ export class Database {
     }
   }
 
-  async #use<Result>(
-    connection: Connection,
-    statementMs: number,
-    act: (send: Send) => Promise<Result>,
-  ): Promise<Result> {
-    const send: Send = async <Row>(config: Omit<pg.QueryConfig, "values">, values?: readonly Value[]) => {
-      connection.expectAnswer(statementMs);
-      try {
-        const { rows } = await connection.client.query(values ? { ...config, values: [...values] } : config);
-        return rows as Row[];
-      } catch (error) {
-        throw failureOf(connection, error);
-      } finally {
-        connection.isAnswered();
-      }
-    };
+  async #use<Result>(connection: Connection, act: () => Promise<Result>): Promise<Result> {
     try {
-      return await act(send);
+      return await act();
     } finally {
       this.#connections.give(connection);
     }
+  }
+}
+
+function rowsOf<Row>(
+  connection: Connection,
+  statementMs: number,
+  text: string,
+  values?: readonly Value[],
+): Promise<Row[]> {
+  return answerOf(connection, statementMs, async (client) => {
+    const { rows } = await client.query({ text, types: TYPES, ...(values && { values: [...values] }) });
+    return rows as Row[];
+  });
+}
+
+/** Closes the connection if no answer comes within `statementMs`. Throws a `StatementFailure`. */
+async function answerOf<Answer>(
+  connection: Connection,
+  statementMs: number,
+  ask: (client: pg.PoolClient) => Promise<Answer>,
+): Promise<Answer> {
+  connection.expectAnswer(statementMs);
+  try {
+    return await ask(connection.client);
+  } catch (error) {
+    throw failureOf(connection, error);
+  } finally {
+    connection.isAnswered();
   }
 }
 

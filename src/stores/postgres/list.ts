@@ -10,9 +10,10 @@ import { decodeCursor, pageOf } from "../../model/stream/index.ts";
 import type * as Port from "../../store.ts";
 import type { ListRequest, ListRows, Page } from "../../store.ts";
 import { addStreamConditions, Conditions, type StoredItem } from "../kit/index.ts";
-import type { Database, Value } from "./database.ts";
+import type { Database } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
 import { fromText, itemRow, STREAM_COLUMNS, type StoredStream, streamRow, toText } from "./rows.ts";
+import type { Value } from "./value-query.ts";
 
 type Request<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
 

@@ -6,8 +6,9 @@ import type { AppendOutcome, Batch } from "../../store.ts";
 import { headsAfter } from "../kit/index.ts";
 import { batchArguments, type EncodedBatch, encode, parseOutcomes } from "./append.ts";
 import * as fast from "./append-fast-path.ts";
-import { backoff, type Database, type PreparedStatement, prepared, type WriteContext } from "./database.ts";
+import { backoff, type Database, prepared, type WriteContext } from "./database.ts";
 import { asFailure, isCollision, isLockTimeout, isStandby, isTransient, isUnstorable } from "./failures.ts";
+import type { PreparedStatement } from "./value-query.ts";
 
 /** With one, a group that waits for a lock would block all others, and the server would use one processor. */
 const MAX_GROUPS = 4;

@@ -17,11 +17,12 @@ import { streamKind } from "../../model/names.ts";
 import { countFittingRows } from "../../model/stream/index.ts";
 import type { MovedRow, Page, Seal } from "../../store.ts";
 import { dumpStep, isSameSeal, requireEntering, type StoredItem } from "../kit/index.ts";
-import type { Database, Query, Value } from "./database.ts";
+import type { Database, Query } from "./database.ts";
 import { asFailure, isCollision, isTransient, storeError } from "./failures.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
 import * as stored from "./rows.ts";
 import { fromText, toPayload, toText, toTextOrNull } from "./rows.ts";
+import type { Value } from "./value-query.ts";
 
 const TRIES = 3;
 
