@@ -1,6 +1,5 @@
 /** The journal: one namespace of a store, with everything between stored writes and states. */
 
-import { v7 as uuid } from "uuid";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { artifactHash, checkId, streamName } from "../model/names.ts";
@@ -11,6 +10,7 @@ import { NO_LINK } from "./chain.ts";
 import { cipherOf, type PayloadCodec, type Payloads, payloadsOf } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
+import { newId } from "./new-id.ts";
 import { type Loaded, loadStream, readRow, readWrites, verifying } from "./reading.ts";
 import type { PruneOptions, PruneReport, Removal, RemoveOptions } from "./retention.ts";
 import { prune, removeStream } from "./retention.ts";
@@ -71,7 +71,7 @@ export class Journal implements LogContext {
 
   /** A new id. Later ids sort after earlier ones. */
   newId(): string {
-    return uuid();
+    return newId();
   }
 
   /** Opens a stream for reading and writing; a stream that does not exist is created by its first commit. */

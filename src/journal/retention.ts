@@ -12,7 +12,7 @@
  *              reader asks for, and a later erase of that id takes them
  */
 
-import { v7 as uuid } from "uuid";
+import { randomUUID } from "node:crypto";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamKind } from "../model/names.ts";
 import { checkOption } from "../model/options.ts";
@@ -72,7 +72,7 @@ export async function removeStream(
   const row = await readRow(context, stream);
   if (row.state === "gone") return removeGone(context, stream, options);
   if (row.facets.openCalls > 0) return "open";
-  const lease = await context.leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
+  const lease = await context.leases.take(stream, randomUUID(), { label: "removal", waitMs: 0 });
   if (!(lease instanceof Lease)) return "held";
   try {
     return await removeHeld(context, stream, [lease.guard], options);
@@ -105,7 +105,7 @@ async function eraseKeys({ store, namespace, leases }: RemovalContext, stream: s
   const cipher = cipherOf(store);
   if (!cipher) return false;
   // Under the lease no process creates the stream again with a key that is about to be destroyed.
-  const lease = await leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
+  const lease = await leases.take(stream, randomUUID(), { label: "removal", waitMs: 0 });
   if (!(lease instanceof Lease)) return false;
   try {
     const { state } = await readRow({ store, namespace }, stream);

@@ -24,7 +24,7 @@ import { type Json, tryCopyJson } from "../model/json.ts";
 import { cutResult, jsonify } from "../model/jsonify.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { type ExecuteContext, NotFinished, type Tool, validate } from "./tool.ts";
-import { TIMER_LIMIT_MS } from "./waiting.ts";
+import { onAbort, TIMER_LIMIT_MS } from "./waiting.ts";
 
 export type Outcome =
   | {
@@ -215,26 +215,6 @@ function asJson(result: unknown, note: string | null): { value: Json; note: stri
 }
 
 // ---- Aborts
-
-const abortListeners = new WeakMap<AbortSignal, Set<() => void>>();
-
-/** Shares one listener per signal among all attempts: adding one costs as much as a SQL statement. */
-function onAbort(signal: AbortSignal, act: () => void): () => void {
-  if (signal.aborted) {
-    act();
-    return () => undefined;
-  }
-  const acts = abortListeners.get(signal) ?? new Set();
-  if (!abortListeners.has(signal)) {
-    abortListeners.set(signal, acts);
-    const runAll = (): void => {
-      for (const each of acts) each();
-    };
-    signal.addEventListener("abort", runAll, { once: true });
-  }
-  acts.add(act);
-  return () => acts.delete(act);
-}
 
 /** Must not throw: an abort reason can be anything, and no caller awaits the caller. */
 function abortReason(tool: Tool, signal: AbortSignal): string {

@@ -27,4 +27,4 @@ export {
   type VerifyContext,
   validate,
 } from "./tool.ts";
-export { sleep, withTimeout } from "./waiting.ts";
+export { onAbort, sleep, withTimeout } from "./waiting.ts";

@@ -19,20 +19,50 @@ export function sleep(ms: number, stop: AbortSignal): Promise<void> {
   });
 }
 
-/** Resolves to the result of `work`, or to `fallback` after `ms`. */
-export async function withTimeout<Result, Fallback>(
+/** Resolves to the result of `work`, or to `fallback` after `ms`. Rejects with the reason of `stop`. */
+export function withTimeout<Result, Fallback>(
   work: Promise<Result>,
   ms: number,
   stop: AbortSignal,
   fallback: Fallback,
 ): Promise<Result | Fallback> {
-  const done = new AbortController();
-  const timeout = sleep(ms, AbortSignal.any([stop, done.signal])).then(() => fallback);
-  // When the work wins, the sleep is aborted. Its rejection has no other handler.
-  timeout.catch(() => undefined);
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    done.abort();
+  return new Promise((resolve, reject) => {
+    // Also without a limit: the timer keeps the process alive while the work waits for nothing of its own.
+    const timer = setTimeout(() => end(() => resolve(fallback)), Math.min(ms, TIMER_LIMIT_MS));
+    let removeListener = (): unknown => undefined;
+    function end(settle: () => void): void {
+      clearTimeout(timer);
+      removeListener();
+      settle();
+    }
+    removeListener = onAbort(stop, () => end(() => reject(stop.reason)));
+    // A model may answer without a promise, whatever its type says.
+    Promise.resolve(work).then(
+      (result) => end(() => resolve(result)),
+      (error: unknown) => end(() => reject(error)),
+    );
+  });
+}
+
+const abortListeners = new WeakMap<AbortSignal, Set<() => void>>();
+
+/**
+ * Calls `act` when the signal aborts, at once if it has. Returns the way out. All share one listener per
+ * signal: adding one costs as much as a SQL statement.
+ */
+export function onAbort(signal: AbortSignal, act: () => void): () => void {
+  if (signal.aborted) {
+    act();
+    return () => undefined;
   }
+  const acts = abortListeners.get(signal) ?? new Set();
+  if (!abortListeners.has(signal)) {
+    abortListeners.set(signal, acts);
+    const runAll = (): void => {
+      for (const each of acts) each();
+    };
+    signal.addEventListener("abort", runAll, { once: true });
+  }
+  acts.add(act);
+  return () => acts.delete(act);
 }

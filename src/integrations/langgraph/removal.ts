@@ -16,7 +16,7 @@
  * their thread is saved. It is removed only if unchanged since it was read.
  */
 
-import { v7 as uuid } from "uuid";
+import { randomUUID } from "node:crypto";
 import { type Decision, everyRow, type Journal, Lease } from "../../journal/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { streamId } from "../../model/names.ts";
@@ -113,7 +113,7 @@ async function withEffectsLocked<Result>(
 ): Promise<Result | "held" | "open"> {
   const effects = effectsStream(thread);
   if ((await journal.row(effects)).state === "gone") return remove({});
-  const lease = await journal.leases.take(effects, uuid(), { label: "removal", waitMs: 0 });
+  const lease = await journal.leases.take(effects, randomUUID(), { label: "removal", waitMs: 0 });
   if (!(lease instanceof Lease)) return "held";
   try {
     // Checked under the lease: from here on no call can start.

@@ -19,9 +19,9 @@
  * They are deleted under the lock, before this handle appends any.
  */
 
+import { randomUUID } from "node:crypto";
 import { readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
-import { v7 as uuid } from "uuid";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import {
   type CreateOptions,
@@ -64,7 +64,7 @@ export class FolderConnection {
   #folder: OpenFolder;
   readonly #store: string;
   /** Tells this handle from others that wait for the lock. */
-  readonly #name = uuid();
+  readonly #name = randomUUID();
   #closedFolder: OpenFolder | null = null;
   /** After a compaction that did not fit the disk, none is tried before this many bytes are dead. */
   #compactAgainAt = 0;
@@ -302,7 +302,7 @@ async function openHandle(
     } else if (store !== null) throw replaced(paths.journal, "it is gone");
     await retryUntilLocked(options.path, options.busyMs, () => lock.take());
     if (!statOf(paths.journal)) {
-      replaceFile(paths.journal, firstLine(uuid(), 1));
+      replaceFile(paths.journal, firstLine(randomUUID(), 1));
       syncFolder(paths.folder);
     }
     opened ??= new OpenFolder(options, lock, changed);
