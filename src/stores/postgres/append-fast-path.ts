@@ -7,8 +7,8 @@
  *     append_batches    the slow path (`schema-1-append.ts`): every case, and the only one that refuses
  *
  * Both fast functions either store a batch or leave it alone; the slow path then decides why. Without
- * `append_single` one session makes 18 % fewer turns a second. Without `append_plain`, 16 sessions make
- * 32 % fewer, or 17 % fewer with one `append_single` per batch in one statement.
+ * `append_single` one session makes 14 % fewer turns a second. Without `append_plain`, 16 sessions make
+ * 23 % fewer.
  * `append-fast-path.test.ts` sends random batches down both paths and compares what is stored.
  */
 
