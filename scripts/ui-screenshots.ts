@@ -47,6 +47,7 @@ const SHOTS: readonly Shot[] = [
   { name: "ledger", at: "ledger?text=471" },
   { name: "call", at: "ledger?text=471", first: (tab) => tab.locator(".entry button").first().click() },
   { name: "goals", at: "goals" },
+  { name: "assumptions", at: "goals?tab=assumptions" },
   { name: "decisions", at: "goals?tab=decisions" },
   { name: "blockers", at: "goals?tab=blockers" },
   { name: "history", at: "goals?tab=history" },
@@ -96,6 +97,7 @@ async function take(port: number, url: string, shot: Shot, width: number, colour
   await tab.waitForSelector(".side nav");
   await tab.goto(`http://127.0.0.1:${port}/#/${shot.at}`);
   await tab.waitForTimeout(400);
+  await tab.getByText("Loading…").first().waitFor({ state: "detached" });
   if ((await tab.locator(".plot").count()) > 0) await tab.locator(".plot .u-wrap").first().waitFor();
   await shot.first?.(tab);
   await tab.waitForTimeout(shot.first ? 300 : 0);

@@ -173,7 +173,7 @@ export function AnswerDialog({ items, start, onClose }: Props): JSX.Element | nu
               <Field name="expires">{`in ${minutes} min, if it has not started`}</Field>
             ) : null}
           </dl>
-          <Command line={items.map((item) => lineFor(item, outcome, why, typed)).join("\n")} />
+          <Command line={items.map((item) => lineFor(item, outcome, why, typed))} />
           <footer class="acts">
             <button type="button" onClick={() => setSure(false)}>
               Back

@@ -10,6 +10,8 @@ export interface Me {
   readonly acts: readonly string[];
   readonly store: string;
   readonly by: string;
+  /** How commands for this store are typed: `npx holdfast`, and ` --store other.db` if it was named. */
+  readonly typed: { readonly program: string; readonly store: string };
 }
 
 /** Null until the server has let us in. */

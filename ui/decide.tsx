@@ -62,9 +62,12 @@ export interface PlainAct {
   readonly line: (typed: string) => string;
   readonly run: (typed: string) => Promise<unknown>;
   readonly done: string;
+  /** It cannot be undone. */
+  readonly isFinal?: boolean;
 }
 
-export function PlainDialog({ title, means, label, verb, line, run, done, onClose }: PlainAct & Closing) {
+export function PlainDialog(props: PlainAct & Closing) {
+  const { title, means, label, verb, line, run, done, isFinal = false, onClose } = props;
   const [typed, setTyped] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
   const submit = async (event: Event): Promise<void> => {
@@ -88,7 +91,7 @@ export function PlainDialog({ title, means, label, verb, line, run, done, onClos
         <Refused problem={problem} />
         <Command line={line(shellWord(typed || "…"))} />
         <footer class="acts">
-          <button type="submit" class="main">
+          <button type="submit" class={isFinal ? "main danger" : "main"}>
             {verb}
           </button>
         </footer>

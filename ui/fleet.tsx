@@ -37,7 +37,7 @@ export function FleetPage(): JSX.Element {
         </div>
       </header>
       <Problem error={error} />
-      {data === null ? <p class="sub pad">Looking…</p> : <Shown data={data} hours={Number(hours) || 24} />}
+      {data === null ? <p class="sub pad">Loading…</p> : <Shown data={data} hours={Number(hours) || 24} />}
       <Health />
       <Command line={`holdfast fleet --hours ${hours}`} />
     </section>

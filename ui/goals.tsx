@@ -69,7 +69,7 @@ function OneGoal({ id }: { id: string }): JSX.Element {
     const chosen = document.querySelector(".tabs [aria-selected=true]");
     chosen?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [tab, data === null]);
-  if (data === null) return error ? <Problem error={error} /> : <p class="sub pad">Looking…</p>;
+  if (data === null) return error ? <Problem error={error} /> : <p class="sub pad">Loading…</p>;
   const { progress } = data;
   return (
     <>
@@ -428,7 +428,7 @@ function History({ goal }: { goal: Goal }): JSX.Element {
 function Briefing({ goal }: { goal: string }): JSX.Element {
   const { data, error } = useAnswer("brief", { goal }, (stream) => stream.startsWith(`goal/${goal}`));
   if (error) return <Problem error={error} />;
-  if (data === null) return <p class="sub pad">Looking…</p>;
+  if (data === null) return <p class="sub pad">Loading…</p>;
   return (
     <>
       <p class="sub">{`The text with which the next agent continues: ${plural(data.tokens, "token")}`}</p>

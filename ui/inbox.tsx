@@ -110,7 +110,7 @@ export function Inbox(): JSX.Element {
         <h1>Inbox</h1>
         <p class="sub">
           {data === null
-            ? "Looking…"
+            ? "Loading…"
             : all.length === 0
               ? "Nothing is undecided"
               : `${plural(all.length, "thing")} undecided`}
@@ -132,7 +132,7 @@ export function Inbox(): JSX.Element {
       {data === null ? null : items.length === 0 ? (
         <Empty title="Nothing waits for you" line="holdfast demo --ui">
           Calls whose outcome nobody knows, approvals, blockers and crashed sessions appear here. The agents
-          that run now need no answer. To see one appear, let the demo kill an agent:
+          that run now need no answer. To see one appear, start the demo on a page of its own:
         </Empty>
       ) : (
         <div class="split">

@@ -97,7 +97,7 @@ export function Ledger(): JSX.Element {
         </p>
       ) : null}
       {entries.length === 0 && !isBusy ? (
-        <Empty title={text === "" ? "No calls yet" : "No such call"} line={line.filter(Boolean).join(" ")}>
+        <Empty title={text === "" ? "No calls yet" : "No such call"}>
           A call is recorded before its effect starts, so what is not here was never begun.
         </Empty>
       ) : null}

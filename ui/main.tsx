@@ -9,7 +9,7 @@ import { Goals } from "./goals.tsx";
 import { Inbox } from "./inbox.tsx";
 import { Ledger } from "./ledger.tsx";
 import { Palette } from "./palette.tsx";
-import { Command, Dialog, notice, useKeys } from "./parts.tsx";
+import { Command, Dialog, notice, typedLine, useKeys } from "./parts.tsx";
 import { go, link, route } from "./router.ts";
 import { SessionPage } from "./session.tsx";
 import { Sessions } from "./sessions.tsx";
@@ -87,7 +87,7 @@ function Frame(): JSX.Element {
         {isStale.value ? (
           <p class="banner" role="alert">
             The server does not answer, so this page may be out of date. Start it again:{" "}
-            <code>holdfast ui</code>
+            <code>{typedLine("holdfast ui")}</code>
           </p>
         ) : null}
         <Page page={page} id={id} />
@@ -211,7 +211,7 @@ function Door(): JSX.Element {
       <img src="/icon.svg" alt="" width="48" height="48" />
       <h1>Holdfast</h1>
       {shutOut.value === null ? (
-        <p>Looking…</p>
+        <p>Loading…</p>
       ) : (
         <>
           <p role="alert">{shutOut.value}</p>

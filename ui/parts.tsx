@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Failure } from "./api.ts";
+import { type Failure, me } from "./api.ts";
 import { ageOf, json, moment } from "./text.ts";
 
 const TONES: Readonly<Record<string, string>> = {
@@ -18,6 +18,8 @@ const TONES: Readonly<Record<string, string>> = {
     error: "bad",
   },
   ...{ in_progress: "live", submitted: "warn", issued: "live", unsure: "warn", notYet: "warn", never: "bad" },
+  refuted: "bad",
+  confirmed: "good",
 };
 
 export function Pill({ word, tone }: { word: string; tone?: string }): JSX.Element {
@@ -40,17 +42,28 @@ export function Age({ at, words = "#" }: { at: string | null; words?: string }):
 }
 
 /** The command that does the same, ready to be copied. */
-export function Command({ line }: { line: string }): JSX.Element {
+/** Commands that need no store. */
+const WITHOUT_STORE = /^holdfast (?:demo|new)\b/;
+
+/** A command as it works in the terminal of the person who started the page. */
+export function typedLine(line: string): string {
+  const { program, store } = me.value?.typed ?? { program: "holdfast", store: "" };
+  return `${line.replace(/^holdfast/, program)}${WITHOUT_STORE.test(line) ? "" : store}`;
+}
+
+/** A command, or several, each written as `holdfast …`. */
+export function Command({ line }: { line: string | readonly string[] }): JSX.Element {
   const [isCopied, setCopied] = useState(false);
+  const text = [line].flat().map(typedLine).join("\n");
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(line);
+    await navigator.clipboard.writeText(text);
     setCopied(true);
     setTimeout(() => setCopied(false), 1_500);
   };
   return (
     <div class="command">
-      <code>{line}</code>
-      <button type="button" class="quiet" onClick={() => void copy()} aria-label={`Copy the command ${line}`}>
+      <code>{text}</code>
+      <button type="button" class="quiet" onClick={() => void copy()} aria-label={`Copy the command ${text}`}>
         {isCopied ? "copied" : "copy"}
       </button>
     </div>

@@ -75,6 +75,7 @@ function cancelling(session: string): PlainAct {
     line: (why) => `holdfast session cancel ${shellWord(session)} --why ${why}`,
     run: (why) => act("session cancel", { session, why }),
     done: `${session} is cancelled`,
+    isFinal: true,
   };
 }
 

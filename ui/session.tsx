@@ -25,7 +25,7 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
   if (data === null)
     return (
       <section aria-label="Session">
-        {error ? <Problem error={error} /> : <p class="sub pad">Looking…</p>}
+        {error ? <Problem error={error} /> : <p class="sub pad">Loading…</p>}
       </section>
     );
   const spent = data.budget.spent;
@@ -119,7 +119,7 @@ function Past({ data }: { data: Shown }): JSX.Element {
   return (
     <>
       {shown === null ? (
-        <p class="sub pad">Looking…</p>
+        <p class="sub pad">Loading…</p>
       ) : (
         <>
           <Timeline data={shown} onPick={setPicked} />
@@ -403,7 +403,7 @@ function Transcript({ session, version }: { session: string; version: number }):
   const [before, setBefore] = useState<number | undefined>(undefined);
   const { data, error } = useAnswer("session at", { session, version, before }, () => false);
   if (error) return <Problem error={error} />;
-  if (data === null) return <p class="sub pad">Looking…</p>;
+  if (data === null) return <p class="sub pad">Loading…</p>;
   return (
     <div class="transcript">
       <p class="sub">{`as of ${moment(data.at)}${data.label === null ? "" : `, ${data.label}`}: ${plural(data.total, "message")}`}</p>
@@ -436,7 +436,7 @@ function Difference({ session, one, other }: { session: string; one: number; oth
   const [before, after] = one < other ? [one, other] : [other, one];
   const { data, error } = useAnswer("session diff", { session, before, after }, () => false);
   if (error) return <Problem error={error} />;
-  if (data === null) return <p class="sub pad">Looking…</p>;
+  if (data === null) return <p class="sub pad">Loading…</p>;
   const rows = [
     ...data.removed.map((each) => ["−", each] as const),
     ...data.changed.flatMap((each) => [["−", each.before] as const, ["+", each.after] as const]),

@@ -178,9 +178,9 @@ export function Sessions(): JSX.Element {
           <a href={link("sessions")}>Show all sessions</a>
         </Empty>
       ) : (
-        <Empty title="No sessions" line="holdfast demo --keep">
+        <Empty title="No sessions" line="holdfast demo --ui">
           A session is one agent's conversation: its messages, calls, budget and versions. It appears here
-          when a program opens one. The demo leaves one behind:
+          when a program opens one. To see one at work, start the demo on a page of its own:
         </Empty>
       )}
       {rows.length === 0 ? null : (
@@ -204,7 +204,9 @@ export function Sessions(): JSX.Element {
         at={at}
       />
       {cursor === null ? null : <More isBusy={isBusy} load={more} label="more sessions" />}
-      <Command line={`holdfast session list${flags.join("")}`} />
+      {rows.length === 0 && flags.length === 0 ? null : (
+        <Command line={`holdfast session list${flags.join("")}`} />
+      )}
       {bulk === null ? null : (
         <BulkDialog
           {...bulk}
@@ -338,12 +340,9 @@ function BulkDialog({
           </label>
         )}
         <Command
-          line={fits
-            .map(
-              ({ session }) =>
-                `holdfast session ${what} ${shellWord(session)} --why ${shellWord(why || "…")}`,
-            )
-            .join("\n")}
+          line={fits.map(
+            ({ session }) => `holdfast session ${what} ${shellWord(session)} --why ${shellWord(why || "…")}`,
+          )}
         />
         <footer class="acts">
           {isOver ? (
@@ -351,7 +350,11 @@ function BulkDialog({
               Done
             </button>
           ) : (
-            <button type="submit" class="main" disabled={isBusy || fits.length === 0}>
+            <button
+              type="submit"
+              class={what === "cancel" ? "main danger" : "main"}
+              disabled={isBusy || fits.length === 0}
+            >
               {verb} {plural(fits.length, "session")}
             </button>
           )}

@@ -1,8 +1,10 @@
 /** The page of the demo: it shows the kills as they happen, and then a call that waits for the person. */
 
 import { tool } from "../ledger/index.ts";
+import { shellWord } from "../model/names.ts";
 import type { Holdfast } from "../open.ts";
 import { startUi, type Ui } from "../web/index.ts";
+import { typedName } from "../wiring/index.ts";
 import { reportWarning } from "./failure.ts";
 import { contextOf } from "./run-command.ts";
 import { UI_PORT } from "./screen.ts";
@@ -25,7 +27,8 @@ export async function serveDemo(store: string): Promise<DemoPage> {
   const context = await contextOf(options, { via: "web" });
   await context.create();
   const warn = (error: unknown): void => reportWarning(error, false);
-  const start = (port: number): Promise<Ui> => startUi({ context, port, readOnly: null, warn });
+  const typed = { program: typedName(), store: ` --store ${shellWord(store)}` };
+  const start = (port: number): Promise<Ui> => startUi({ context, port, readOnly: null, warn, typed });
   const server = await start(UI_PORT).catch(() => start(0));
   process.stderr.write(`Watch it here: ${server.url}\n`);
   if (process.stdin.isTTY) await enterPressed();

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { agentAbove } from "../agent-sessions/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { startUi, type Ui } from "../web/index.ts";
+import { typedName } from "../wiring/index.ts";
 import { type Options, wholeNumber } from "./command.ts";
 import { reportWarning } from "./failure.ts";
 import { contextOf } from "./run-command.ts";
@@ -15,15 +16,16 @@ import { EXIT, envelope, openScreen, UI_PORT } from "./screen.ts";
 export async function ui(options: Options): Promise<void> {
   const context = await contextOf(options, { via: "web" });
   try {
-    const { paint } = await openScreen(options);
+    const { paint, store = "" } = await openScreen(options);
     const agent = agentAbove();
     const typedReadOnly = options["readOnly"] === true ? "it was started with --read-only" : null;
     const readOnly = agent === null ? typedReadOnly : `${agent} started it, and only people may answer`;
     const warn = (error: unknown): void => reportWarning(error, false);
-    const typed = wholeNumber("--port", options["port"]);
-    const start = (port: number): Promise<Ui> => startUi({ context, port, readOnly, warn });
-    const server = await start(typed ?? UI_PORT).catch((error: unknown) => {
-      if (typed !== undefined || !isHoldfastError(error, "STREAM_BUSY")) throw error;
+    const wanted = wholeNumber("--port", options["port"]);
+    const typed = { program: typedName(), store };
+    const start = (port: number): Promise<Ui> => startUi({ context, port, readOnly, warn, typed });
+    const server = await start(wanted ?? UI_PORT).catch((error: unknown) => {
+      if (wanted !== undefined || !isHoldfastError(error, "STREAM_BUSY")) throw error;
       return start(0);
     });
     const { journal } = await context.holdfast();

@@ -38,6 +38,8 @@ export interface UiOptions {
   readonly port: number;
   /** Why nothing may be changed; null if it may. */
   readonly readOnly: string | null;
+  /** How a person types a command for this store: `npx holdfast … --store other.db`. Default: `holdfast …`. */
+  readonly typed?: { readonly program: string; readonly store: string };
   /** The folder with the files of the page, if it is not beside the program. */
   readonly assets?: string;
   readonly warn: (error: unknown) => void;
@@ -165,11 +167,12 @@ class Site {
   }
 
   private async sendMe(response: ServerResponse): Promise<void> {
-    const { context, readOnly } = this.options;
+    const { context, readOnly, typed = { program: "holdfast", store: "" } } = this.options;
     const { journal } = await context.holdfast();
     const acts = [...this.operations.values()].filter(({ writes }) => writes).map(({ name }) => name);
     const { csrf } = this.guard;
-    sendJson(response, 200, { csrf, readOnly, acts, store: journal.store.address, by: context.by.name });
+    const store = journal.store.address;
+    sendJson(response, 200, { csrf, readOnly, acts, store, by: context.by.name, typed });
   }
 
   private async perform(operation: Operation, input: unknown, response: ServerResponse): Promise<void> {

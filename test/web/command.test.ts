@@ -52,6 +52,18 @@ const uiArgs = ["ui", "--store", store, "--port", "0", "--json"];
 const dataOf = (text: string) =>
   (JSON.parse(text) as { data: { url: string; port: number; readOnly: string | null } }).data;
 
+test("the page learns how its commands are typed", async () => {
+  const { child, text } = await start(process.execPath, [cli, ...uiArgs]);
+  const { origin, hash } = new URL(dataOf(text).url);
+  const answer = await fetch(`${origin}/api/login`, {
+    method: "POST",
+    headers: { "content-type": "application/json", origin },
+    body: JSON.stringify({ token: hash.replace("#token=", "") }),
+  });
+  expect(await answer.json()).toMatchObject({ typed: { program: "holdfast", store: ` --store ${store}` } });
+  await stop(child);
+});
+
 test("status --url and calls --url print links into the page", async () => {
   const holdfast = await open(store);
   const session = await holdfast.session("ann@example.com");

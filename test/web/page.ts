@@ -70,7 +70,7 @@ export interface ServedPage extends Ui {
 
 export async function startPage(
   store: string,
-  { readOnly = null as string | null, port = 0 } = {},
+  { readOnly = null as string | null, port = 0, typed = { program: "holdfast", store: "" } } = {},
 ): Promise<ServedPage> {
   const warnings: unknown[] = [];
   const warn = (error: unknown): void => void warnings.push(error);
@@ -81,7 +81,7 @@ export async function startPage(
     via: "web",
     warn,
   });
-  const ui = await startUi({ context, port, readOnly, assets: builtPage(), warn });
+  const ui = await startUi({ context, port, readOnly, assets: builtPage(), warn, typed });
   const close = async (): Promise<void> => {
     await ui.close();
     await context.close();

@@ -331,6 +331,26 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
     }
   }
 
+  test("a command is shown as it works in the terminal that started the page", async () => {
+    const typed = { program: "npx holdfast", store: " --store shop.db" };
+    const page = await startPage(store, { typed });
+    const tab = await openTab(browser, page, "#/ledger?text=471");
+    await tab.getByText("npx holdfast ledger 471 --store shop.db", { exact: true }).waitFor();
+    await goTo(tab, "#/sessions?text=audit");
+    await tab.locator(".columns.sessions").waitFor();
+    await tab.locator(".line", { hasText: "orders-may" }).waitFor({ state: "detached" });
+    await tab.getByRole("checkbox").nth(0).click();
+    await tab.getByRole("checkbox").nth(1).click();
+    await tab.getByRole("button", { name: "Cancel…" }).click();
+    const shown = await tab.getByRole("dialog").locator(".command code").textContent();
+    const lines = shown?.split("\n") ?? [];
+    expect(lines).toHaveLength(2);
+    for (const line of lines)
+      expect(line).toMatch(/^npx holdfast session cancel \S+ --why '…' --store shop\.db$/);
+    await page.close();
+    await tab.context().close();
+  });
+
   test("a page whose server is gone says so, and a tab of an earlier start is shut out", async () => {
     const first = await startPage(store);
     const tab = await openTab(browser, first, "#/sessions");
@@ -380,6 +400,26 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
     await goTo(tab, "#/session/log");
     const lines = tab.locator(".table.events .line");
     await lines.first().waitFor();
+    // Older events that arrive while the end of the list is in view do not move it either.
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await tab.route(/session-log\?.*before/, async (route) => {
+      await held;
+      await route.continue();
+    });
+    await vi.waitFor(async () => {
+      await scroll(600);
+      expect(await tab.getByRole("button", { name: "loading…" }).isVisible()).toBe(true);
+    }, LONG);
+    await scroll(5_000);
+    const atEnd = await shown(".table.events .line");
+    release();
+    await vi.waitFor(async () => {
+      expect(await lines.last().getAttribute("aria-setsize")).not.toBe("100");
+    }, LONG);
+    expect(await shown(".table.events .line")).toEqual(atEnd);
     const first = async (): Promise<number> => Number(await lines.last().getAttribute("aria-posinset"));
     while ((await first()) < 300) await scroll(600);
     expect(await lines.count()).toBeLessThan(120);

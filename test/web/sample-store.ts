@@ -199,6 +199,9 @@ export async function fillGoal(store: string, root: string): Promise<void> {
     type: "architecture",
     alternatives: [{ option: "a unique index on orders", whyNot: "the bank does not know our index" }],
   });
+  await goal.assume({ text: "The bank answers a repeated key with the first charge" });
+  const slow = await goal.assume({ text: "The bank answers within ten seconds" });
+  await goal.settle({ assumption: slow, status: "refuted", evidence: "30 s on the night of March 3" });
   const blocked = { tasks: ["T-003"], phases: [3] };
   await goal.block({ description: "The bank's sandbox refuses refunds", affects: blocked });
   await goal.block({ description: "No address to send receipts from", affects: ["T-004", "T-005"] });
