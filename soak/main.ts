@@ -1,31 +1,45 @@
 /**
- * How the cost of common acts grows with the size of a store on Postgres. The same acts run by turns on one
- * server, in a schema with 10,000 events and in one with 1,000,000. Not part of `npm test`: it writes about
- * a gigabyte and takes minutes.
+ * How the cost of common acts grows with the size of a store. The same acts run by turns on a store with
+ * 10,000 events and on one with 1,000,000: two schemas of one Postgres server, or two SQLite files. Not part
+ * of `npm test`: it writes about a gigabyte and takes minutes.
  *
- *     npm run soak -- [--events 1000000] [--per-session 100] [--rounds 60] [--url postgres://…] [--json]
+ *     npm run soak -- [--store postgres|sqlite] [--events 1000000] [--per-session 100] [--rounds 60]
+ *                     [--url postgres://…] [--json]
  *
  * `docs/why/scale.md` explains the figures.
  */
 
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type Holdfast, open } from "../src/index.ts";
 import { grow } from "../test/stores/postgres/grown-schema.ts";
 import { TestSchema } from "../test/stores/postgres/schema.ts";
 import { PostgresServer } from "../test/stores/postgres/server.ts";
+import { growFile } from "./grown-file.ts";
 
 const SMALL_EVENTS = 10_000;
 const TURN_BYTES = 1_400;
 const BAR = 2;
 
 interface Grown {
-  readonly schema: TestSchema;
   readonly holdfast: Holdfast;
   readonly sessions: number;
+  /** Opens the store as another process would. */
+  readonly open: () => Promise<Holdfast>;
+  readonly sizes: () => Promise<Sizes>;
+  readonly dispose: () => Promise<unknown>;
 }
 
 /** The measured acts. Each returns the milliseconds of the part that counts. */
 const ACTS: Readonly<Record<string, (grown: Grown, round: number) => Promise<number>>> = {
+  "open the store": async (grown) => {
+    const begun = performance.now();
+    const another = await grown.open();
+    const ms = performance.now() - begun;
+    await another.close();
+    return ms;
+  },
   "open a session": (grown) => timed(async () => (await grown.holdfast.session(anyOf(grown))).close()),
   "append a turn": async (grown, round) => {
     const session = await grown.holdfast.session(anyOf(grown));
@@ -56,22 +70,44 @@ async function timed(act: () => Promise<unknown>): Promise<number> {
   return performance.now() - begun;
 }
 
-async function grown(url: string, events: number, perSession: number): Promise<Grown> {
+async function grownSchema(url: string, events: number, perSession: number): Promise<Grown> {
   const schema = new TestSchema(url);
   const sessions = Math.max(1, Math.round(events / perSession));
   await grow(schema, sessions, perSession, TURN_BYTES);
-  const holdfast = await open(undefined, { store: await schema.open() });
-  return { schema, holdfast, sessions };
+  const openStore = async () => open(undefined, { store: await schema.open() });
+  const holdfast = await openStore();
+  return {
+    holdfast,
+    sessions,
+    open: openStore,
+    sizes: () => sizesOf(schema),
+    dispose: async () => {
+      await holdfast.close();
+      await schema.dispose();
+    },
+  };
+}
+
+async function grownFile(folder: string, events: number, perSession: number): Promise<Grown> {
+  const file = join(folder, `${events}.db`);
+  const sessions = Math.max(1, Math.round(events / perSession));
+  await growFile(file, sessions, perSession, TURN_BYTES);
+  const holdfast = await open(file);
+  return {
+    holdfast,
+    sessions,
+    open: () => open(file),
+    sizes: async () => ({ bytes: statSync(file).size, tables: {} }),
+    dispose: () => holdfast.close(),
+  };
 }
 
 interface Sizes {
   readonly bytes: number;
-  readonly bytesPerEvent: number;
-  readonly bytesPerSession: number;
   readonly tables: Readonly<Record<string, number>>;
 }
 
-async function sizes({ schema, sessions }: Grown, perSession: number): Promise<Sizes> {
+async function sizesOf(schema: TestSchema): Promise<Sizes> {
   const rows = await schema.query<{ relname: string; bytes: string }>(
     `SELECT c.relname, pg_total_relation_size(c.oid) AS bytes FROM pg_class AS c
      JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -79,13 +115,7 @@ async function sizes({ schema, sessions }: Grown, perSession: number): Promise<S
     [schema.name],
   );
   const tables = Object.fromEntries(rows.map(({ relname, bytes }) => [relname, Number(bytes)]));
-  const bytes = Object.values(tables).reduce((sum, each) => sum + each, 0);
-  return {
-    bytes,
-    bytesPerEvent: Math.round(bytes / (sessions * perSession)),
-    bytesPerSession: Math.round(bytes / sessions),
-    tables,
-  };
+  return { bytes: Object.values(tables).reduce((sum, each) => sum + each, 0), tables };
 }
 
 interface Line {
@@ -120,6 +150,7 @@ function median(values: readonly number[]): number {
 async function main(): Promise<boolean> {
   const { values } = parseArgs({
     options: {
+      store: { type: "string", default: "postgres" },
       events: { type: "string", default: "1000000" },
       "per-session": { type: "string", default: "100" },
       rounds: { type: "string", default: "60" },
@@ -127,27 +158,38 @@ async function main(): Promise<boolean> {
       json: { type: "boolean" },
     },
   });
-  const server = values.url === undefined ? await PostgresServer.start({ max_wal_size: "4GB" }) : null;
+  const folder = mkdtempSync(join("node_modules", ".soak-"));
+  process.env["XDG_STATE_HOME"] = resolve(folder);
+  const isSqlite = values.store === "sqlite";
+  const needsServer = !isSqlite && values.url === undefined;
+  const server = needsServer ? await PostgresServer.start({ max_wal_size: "4GB" }) : null;
   const url = values.url ?? server?.url ?? "";
   const opened: Grown[] = [];
   try {
     const perSession = Number(values["per-session"]);
     for (const events of [SMALL_EVENTS, Number(values.events)]) {
       console.error(`growing to ${events} events over ${Math.round(events / perSession)} sessions`);
-      opened.push(await grown(url, events, perSession));
+      const made = isSqlite ? grownFile(folder, events, perSession) : grownSchema(url, events, perSession);
+      opened.push(await made);
     }
     const [few, many] = opened as [Grown, Grown];
-    const size = await sizes(many, perSession);
+    const size = await many.sizes();
     const lines = await measure(few, many, Number(values.rounds));
-    return report(lines, size, values.json === true);
+    return report(lines, size, many.sessions, perSession, values.json === true);
   } finally {
-    for (const { holdfast } of opened) await holdfast.close();
-    for (const { schema } of opened) await schema.dispose();
+    for (const { dispose } of opened) await dispose();
     await server?.stop();
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function report(lines: readonly Line[], size: Sizes, asJson: boolean): boolean {
+function report(
+  lines: readonly Line[],
+  size: Sizes,
+  sessions: number,
+  perSession: number,
+  asJson: boolean,
+): boolean {
   const isMet = lines.every(({ ratio }) => ratio <= BAR);
   if (asJson) console.log(JSON.stringify({ bar: BAR, isMet, lines, size }));
   else {
@@ -158,8 +200,8 @@ function report(lines: readonly Line[], size: Sizes, asJson: boolean): boolean {
       );
     }
     console.log(
-      `${(size.bytes / 1e6).toFixed(0)} MB: ${size.bytesPerEvent} bytes/event, ` +
-        `${size.bytesPerSession} bytes/session`,
+      `${(size.bytes / 1e6).toFixed(0)} MB: ${Math.round(size.bytes / sessions / perSession)} bytes/event, ` +
+        `${Math.round(size.bytes / sessions)} bytes/session`,
     );
     for (const [table, bytes] of Object.entries(size.tables)) {
       if (bytes > size.bytes / 1_000) console.log(`  ${table}: ${(bytes / 1e6).toFixed(1)} MB`);

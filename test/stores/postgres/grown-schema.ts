@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod";
-import { open, tool } from "../../../src/index.ts";
+import { type Holdfast, open, tool } from "../../../src/index.ts";
 import { sessionCore } from "../../../src/session/index.ts";
 import { openPostgres } from "../../../src/stores/postgres/index.ts";
 import type { TestSchema } from "./schema.ts";
@@ -38,7 +38,13 @@ export async function grow(
   turnBytes: number,
 ): Promise<void> {
   const store = await openPostgres({ url: schema.url, schema: schema.name, maxConnections: 2 });
-  const holdfast = await open(undefined, { store });
+  await makeFirstSession(await open(undefined, { store }), events, turnBytes);
+  for (const [table, changed] of Object.entries(COLUMNS)) await copyRows(schema, table, changed, sessions);
+  await schema.query("VACUUM (ANALYZE) $schema.streams, $schema.writes, $schema.items, $schema.leases");
+}
+
+/** Makes the session `grown-0` and closes the store. */
+export async function makeFirstSession(holdfast: Holdfast, events: number, turnBytes: number): Promise<void> {
   const session = await holdfast.session("grown-0", { title: "A session like any other", goal: "checkout" });
   const text = "All happy agents are alike; each unhappy agent fails in its own way. ".repeat(
     Math.ceil(turnBytes / 140),
@@ -54,8 +60,6 @@ export async function grow(
   while (log.head.seq < events) await session.append({ role: "user", text: "more" });
   await session.close();
   await holdfast.close();
-  for (const [table, changed] of Object.entries(COLUMNS)) await copyRows(schema, table, changed, sessions);
-  await schema.query("VACUUM (ANALYZE) $schema.streams, $schema.writes, $schema.items, $schema.leases");
 }
 
 async function copyRows(
