@@ -12,7 +12,7 @@ const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc
  */
 const COLD_START = [
   group("base", 2, [
-    "model/(errors|digest|names|stream/cursor)",
+    "model/(errors|names|stream/cursor)",
     "hooks/(?!agent-edits|briefing|claim-warning|background)[^/]*",
     "operations/(project-files|store-place)",
     "project-place",
@@ -30,6 +30,22 @@ const COLD_START = [
   group("secrets", 3, ["model/secrets"]),
   group("sqlite", 0, ["stores/(sqlite/(?!schema-)|kit/)[^/]*", "open-store"]),
 ];
+
+/**
+ * The program gets Node's modules without an import: an import of `node:fs` loads its streams too, which takes a
+ * hook longer than its work. The entries for users keep their imports, which bundlers understand.
+ */
+const builtinModules = {
+  name: "builtin-modules",
+  renderChunk(code: string, { name, isEntry }: { readonly name: string; readonly isEntry: boolean }) {
+    if (isEntry && name !== "cli") return null;
+    return code.replaceAll(
+      /^import ([\w$]+|\{[^}]*\}) from "(node:[\w/]+)";$/gm,
+      (_, names: string, module: string) =>
+        `const ${names.replaceAll(" as ", ": ")} = process.getBuiltinModule("${module}");`,
+    );
+  },
+};
 
 /** Declarations (.d.ts) are excluded: the bundler would leave them out of the package. */
 function group(name: string, priority: number, modules: readonly string[]) {
@@ -76,6 +92,7 @@ export default defineConfig({
     alwaysBundle: BUNDLED,
   },
   // The page of `holdfast ui` is for a browser, so it is a bundle of its own.
+  plugins: [builtinModules],
   hooks: { "build:done": () => void execFileSync(process.execPath, ["scripts/build-page.mjs", "dist/ui"]) },
   copy: [
     { from: "node_modules/zod/LICENSE", to: "dist/licenses", rename: "zod.txt" },

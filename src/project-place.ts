@@ -12,7 +12,6 @@
  * shares the `.holdfast/` of that project only if the repository there lists it as its worktree.
  */
 
-import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
@@ -68,7 +67,7 @@ export function cloneId(root: string): string | null {
   const file = join(projectPlace(root).home, "clone");
   try {
     if (!existsSync(file) && existsSync(dirname(file)))
-      writeFileSync(file, `${randomBytes(4).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
+      writeFileSync(file, `${randomDigits()}\n`, { flag: "wx", mode: 0o600 });
   } catch (error) {
     // Another process was faster, or the folder is read-only.
     if (!["EEXIST", "EACCES", "EPERM", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? ""))
@@ -76,6 +75,11 @@ export function cloneId(root: string): string | null {
   }
   const id = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
   return CLONE_ID.test(id) ? id : null;
+}
+
+/** By the global object: importing Node's crypto module would slow every hook. */
+function randomDigits(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(4))).toString("hex");
 }
 
 /** The home folder under its two names, if it is reached by a link. */

@@ -11,10 +11,13 @@
  * are not, so `once` saves an intent before them and looks for its event in the log after a crash.
  */
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { type EndInput, type Goal, type NoteInput, type StartInput, UNKNOWN_OUTCOME } from "../goal/index.ts";
+import { sha256 } from "../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalState } from "../model/goal/index.ts";
-import { isRelativePath } from "../model/goal/index.ts";
+import { isRelativePath, UNSEEN_HASH } from "../model/goal/index.ts";
 import { redactSecrets } from "../model/secrets.ts";
 import {
   isAgentGone,
@@ -180,14 +183,15 @@ async function ingestLines(
   { lines, all }: { readonly lines: readonly SpooledLine[]; readonly all: readonly SpooledLine[] },
   around: (line: SpooledLine, act: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
-  let files: TouchedFile[] = [];
+  let files: FileBelow[] = [];
   const flush = async (): Promise<void> => {
     await recordFiles(goal, spool, files);
     files = [];
   };
   for (const spooled of lines) {
-    if (spooled.line.type === "touched") files.push(...spooled.line.files);
-    else if (spooled.line.type === "patching") files.push(...patchedFiles(spooled.line));
+    const { root = process.cwd() } = spooled.line;
+    if (spooled.line.type === "touched") files.push(...spooled.line.files.map((file) => ({ root, ...file })));
+    else if (spooled.line.type === "patching") files.push(...patchedFiles(root, spooled.line.files));
     else {
       await flush();
       const { type } = spooled.line;
@@ -210,13 +214,30 @@ async function ingestLine(goal: SessionRecorder, spool: Spool, line: SpoolLine):
     await goal.endSession({ session: spool.name, by: actorOf(spool) });
 }
 
+interface FileBelow extends TouchedFile {
+  /** The worktree in which it was touched. */
+  readonly root: string;
+}
+
 /** The files that a patch has changed since its hook. A patch that was refused has changed none. */
-function patchedFiles({ root, files }: SpoolLine & { readonly type: "patching" }): TouchedFile[] {
-  return files.flatMap(({ path, hash: before }) => {
-    const now = root === undefined || !isRelativePath(path) ? null : touchedFile(root, path);
-    if (now === null || now.hash === before) return [];
-    return [{ ...now, ...(before === null && { created: true as const }) }];
+function patchedFiles(root: string, files: readonly TouchedFile[]): FileBelow[] {
+  return files.flatMap(({ path, stamp: before }) => {
+    const now = isRelativePath(path) ? touchedFile(root, path) : null;
+    if (now === null || now.stamp === before) return [];
+    return [{ root, ...now, ...(before === null && { created: true as const }) }];
   });
+}
+
+/** Null: it was deleted. `UNSEEN_HASH`: somebody has changed it since, so its content then is not known. */
+function hashOf({ root, path, stamp }: FileBelow): string | null {
+  if (stamp === null) return null;
+  try {
+    if (touchedFile(root, path)?.stamp === stamp) return sha256(readFileSync(join(root, path)));
+  } catch (error) {
+    // It was removed meanwhile, or may not be read any more.
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+  }
+  return UNSEEN_HASH;
 }
 
 /** Calls that started before `end` and never ended: the agent died, or was interrupted. */
@@ -270,16 +291,21 @@ async function note(
   await goal.noteSession({ session: spool.name, by: actorOf(spool), ...input });
 }
 
-/** Records the last hash of each file. A file that the goal already has with that hash is skipped. */
+/**
+ * Records the last content of each file. A file that the goal already has so is skipped, also one that
+ * somebody has changed since: the hash that the goal has for it differs from the file, as it should.
+ */
 async function recordFiles(
   goal: SessionRecorder,
   spool: Spool,
-  touched: readonly TouchedFile[],
+  touched: readonly FileBelow[],
 ): Promise<void> {
   const last = new Map(touched.filter(({ path }) => isRelativePath(path)).map((each) => [each.path, each]));
-  const changed = [...last.values()].filter(({ path, hash }) => {
+  const hashed = [...last.values()].map((each) => ({ path: each.path, hash: hashOf(each) }));
+  const changed = hashed.filter(({ path, hash }) => {
     const known = goal.state.files.get(path);
-    return !known || known.hash !== hash || known.session !== spool.name;
+    if (!known || known.session !== spool.name) return true;
+    return known.hash !== hash && (known.hash === null || hash !== UNSEEN_HASH);
   });
   if (changed.length === 0) return;
   const made = new Set(touched.filter(({ created }) => created).map(({ path }) => path));

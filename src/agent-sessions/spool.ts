@@ -33,13 +33,16 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { sha256 } from "../model/digest.ts";
 import { type ProcessAbove, processStatus } from "./process-above.ts";
 
 export interface TouchedFile {
   /** Relative to the root, with `/` as separator. */
   readonly path: string;
-  readonly hash: string | null;
+  /**
+   * Size and time of the last change, such as `120-1795061855505.25`; null: no such file. Ingestion hashes the
+   * content if the file still has this stamp. Hooks do not: loading the code for that takes them too long.
+   */
+  readonly stamp: string | null;
   /** The tool made the file. */
   readonly created?: true;
 }
@@ -60,7 +63,7 @@ export type SpoolLine = LineOrigin &
   (
     | StartLine
     | { readonly type: "touched"; readonly files: readonly TouchedFile[] }
-    /** A patch is about to be applied, and no hook will tell afterwards. The hashes are those before it. */
+    /** A patch is about to be applied, and no hook will tell afterwards. The stamps are those before it. */
     | { readonly type: "patching"; readonly files: readonly TouchedFile[] }
     | { readonly type: "checkpoint"; readonly contextUsage: number | null }
     | { readonly type: "stop" }
@@ -144,11 +147,10 @@ const MAX_HASHED_BYTES = 16 << 20;
 
 /** A file of a worktree as it is now. Null: it is no file, or too large to be recorded. */
 export function touchedFile(root: string, path: string): TouchedFile | null {
-  const full = join(root, path);
-  const stats = statSync(full, { throwIfNoEntry: false });
-  if (!stats) return { path, hash: null };
+  const stats = statSync(join(root, path), { throwIfNoEntry: false });
+  if (!stats) return { path, stamp: null };
   if (!stats.isFile() || stats.size > MAX_HASHED_BYTES) return null;
-  return { path, hash: sha256(readFileSync(full)) };
+  return { path, stamp: `${stats.size}-${stats.mtimeMs}` };
 }
 
 export function spoolFolder(home: string): string {
@@ -307,8 +309,8 @@ function isProcess(value: unknown): value is ProcessAbove {
 }
 
 function isTouched(value: unknown): value is TouchedFile {
-  const { path, hash } = (value ?? {}) as UnknownObject;
-  return typeof path === "string" && (typeof hash === "string" || hash === null);
+  const { path, stamp } = (value ?? {}) as UnknownObject;
+  return typeof path === "string" && (typeof stamp === "string" || stamp === null);
 }
 
 function contentOf(file: string): string | null {

@@ -14,7 +14,16 @@
  * `.holdfast/hooks/log.txt`. Paths outside the project are dropped, names reduced to letters and digits.
  */
 
-import { appendFileSync, existsSync, mkdirSync, statSync, writeFileSync, writeSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  readSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 import {
   isFirstToBrief,
@@ -25,7 +34,6 @@ import {
   type TouchedFile,
   touchedFile,
 } from "../agent-sessions/index.ts";
-import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { REHEARSAL } from "../model/names.ts";
 import type { StorePlace } from "../operations/index.ts";
@@ -43,6 +51,7 @@ import {
   type AgentEvent,
   HOOK_AGENTS,
   HOOK_EVENTS,
+  type HookEvent,
   hookAnswer,
   INGEST,
   MAX_CONTEXT_CHARS,
@@ -84,7 +93,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
   let context: string | null = null;
   let ingestFrom: string | null = null;
   try {
-    const input = await readInput();
+    const input = await readInput(event);
     if (!agent || !event) throw new Error(`unknown hook "${agentWord ?? ""} ${eventWord ?? ""}"`);
     const about = readAgentEvent(agent, event, input);
     const from = about.cwd ?? process.cwd();
@@ -180,7 +189,10 @@ async function spoolCall({ agent, conversation, event, call }: AgentEvent, place
   const folder = join(place.home, "hooks");
   const part = watchedPart(call.tool, call.command, savedRules(folder));
   if (part === null || (event === "touched" && call.outcome === null)) return;
-  const { redactSecrets } = await import("../model/secrets.ts");
+  const [{ redactSecrets }, { sha256 }] = await Promise.all([
+    import("../model/secrets.ts"),
+    import("../model/digest.ts"),
+  ]);
   const command = redactSecrets(part.slice(0, MAX_CALL)).slice(0, MAX_COMMAND);
   const origin = { at: Date.now(), root: place.root, call: call.id ?? sha256(Buffer.from(part)), command };
   const spool = new Spool(folder, sessionName(agent, conversation));
@@ -253,7 +265,7 @@ function touchedFiles({ files, created, cwd }: AgentEvent, root: string): Touche
     const path = pathBelowRoot(root, resolve(cwd ?? root, file));
     const found = path === null || !isWorkFile(path) ? null : touchedFile(root, path);
     if (found === null) return [];
-    const isNew = found.hash !== null && created.includes(file);
+    const isNew = found.stamp !== null && created.includes(file);
     return [{ ...found, ...(isNew && { created: true as const }) }];
   });
 }
@@ -269,11 +281,13 @@ function spoolPatch(about: AgentEvent, place: StorePlace): void {
 }
 
 /** Reads stdin to its end, or for `INPUT_MS`: an agent may never close it. */
-function readInput(): Promise<string> {
+function readInput(event: HookEvent | undefined): Promise<string> {
+  const chunks: Buffer[] = [];
+  const isEveryTool = event === "touched" || event === "tool-start";
+  if (isEveryTool && readBlocking(chunks)) return Promise.resolve(Buffer.concat(chunks).toString("utf8"));
   const { stdin } = process;
   if (stdin.isTTY) return Promise.resolve("");
   return new Promise((done) => {
-    const chunks: Buffer[] = [];
     const end = (): void => {
       clearTimeout(timer);
       done(Buffer.concat(chunks).toString("utf8"));
@@ -283,6 +297,42 @@ function readInput(): Promise<string> {
     stdin.on("end", end);
     stdin.on("error", end);
   });
+}
+
+/**
+ * Reads an object of JSON from a pipe or a file without Node's streams, which take a tenth of a start to load.
+ * Half an object from an agent that never closes stdin blocks until the agent's own timeout. False: the stream
+ * has to read the rest.
+ */
+function readBlocking(chunks: Buffer[]): boolean {
+  try {
+    if (fstatSync(0).isCharacterDevice()) return false;
+    for (;;) {
+      const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+      const bytes = readSync(0, chunk);
+      if (bytes === 0) return true;
+      chunks.push(chunk.subarray(0, bytes));
+      if (END_OF_OBJECT.has(chunk[bytes - 1]) && isJson(chunks)) return true;
+    }
+  } catch (error) {
+    // EAGAIN: stdin does not block. EOF: the end on Windows.
+    return (error as NodeJS.ErrnoException).code === "EOF";
+  }
+}
+
+const CHUNK_BYTES = 64 << 10;
+
+/** A brace and a new line. */
+const END_OF_OBJECT: ReadonlySet<number | undefined> = new Set([0x7d, 0x0a]);
+
+function isJson(chunks: readonly Buffer[]): boolean {
+  try {
+    JSON.parse(Buffer.concat(chunks).toString());
+    return true;
+  } catch {
+    // The brace was inside of the object: the rest is still to come.
+    return false;
+  }
 }
 
 function print(text: string): void {

@@ -107,8 +107,8 @@ test("a session gets a briefing, records touched files and ends in the goal's hi
     }
     const touched = spoolLines("claude-7f2a91bc0001").flatMap(({ files = [] }) => files);
     expect(touched).toEqual([
-      { path: "users.sql", hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
-      { path: "gone.sql", hash: null },
+      { path: "users.sql", stamp: expect.stringMatching(/^21-\d+(\.\d+)?$/) },
+      { path: "gone.sql", stamp: null },
     ]);
     await asItIs(({ state }) => expect(state.files.size, "nothing is written while tools run").toBe(0));
   });
@@ -409,6 +409,21 @@ describe("a hook fails open", () => {
     const code = await new Promise((resolve) => child.on("exit", resolve));
     child.stdin.destroy();
     expect(code).toBe(0);
+  });
+
+  test("when the agent has said everything and never closes stdin", async () => {
+    await inGoal(() => undefined);
+    const child = spawn(process.execPath, [line.cli, "hook", "claude", "touched"], {
+      cwd: project,
+      env: environment(),
+    });
+    // More than a pipe takes at once, with braces at which the object is not complete yet.
+    const tool_response = `${"}\n".repeat(150_000)}`;
+    child.stdin.write(JSON.stringify({ session_id: "open", cwd: project, tool_response }));
+    const code = await new Promise((resolve) => child.on("exit", resolve));
+    child.stdin.destroy();
+    expect(code).toBe(0);
+    expect(spoolLines("claude-open")).toMatchObject([{ type: "touched" }]);
   });
 
   test.skipIf(process.getuid?.() === 0)(

@@ -16,7 +16,7 @@ inHookedProjects((made, by) => {
 
 const at = Date.now();
 const HOUR = 3_600_000;
-const touched = (path: string) => ({ at, type: "touched", files: [{ path, hash: "a".repeat(64) }] });
+const touched = (path: string) => ({ at, type: "touched", files: [{ path, stamp: "1-1" }] });
 
 test("an unreadable spool blocks neither the other spools nor the briefing", async () => {
   mkdirSync(join(project.folder, "claude-a.jsonl"));
@@ -47,6 +47,32 @@ test("an unreadable spool blocks neither the other spools nor the briefing", asy
     ["codex-next", "active"],
   ]);
   expect([...files.keys()].sort()).toEqual(["b.ts", "c.ts"]);
+});
+
+test("a file that somebody changed after the agent is not taken for the agent's", async () => {
+  const write = (name: string, text: string) => writeFileSync(join(project.root, name), text);
+  const drifted = () =>
+    project.inGoal(async (goal) => {
+      const { files } = await goal.checkFiles();
+      return files.filter(({ verdict }) => verdict !== "OK").map(({ path }) => path);
+    });
+  const edit = (file_path: string) =>
+    project.hook("claude", "touched", { session_id: "a", tool_name: "Edit", tool_input: { file_path } });
+  for (const name of ["kept.ts", "changed.ts", "twice.ts"]) {
+    write(name, "by the agent");
+    await edit(name);
+  }
+  write("changed.ts", "by a person");
+  write("twice.ts", "by a person, then by the agent");
+  await edit("twice.ts");
+  await project.ingest();
+  expect(await drifted()).toEqual(["changed.ts"]);
+  expect((await project.state()).files.get("changed.ts")?.session).toBe("claude-a");
+
+  await edit("kept.ts");
+  write("kept.ts", "by a person");
+  await project.ingest();
+  expect((await drifted()).sort(), "and once it is recorded").toEqual(["changed.ts", "kept.ts"]);
 });
 
 test.skipIf(!hasOtherUser)("ingestion works for an agent that already runs at a low priority", async () => {
