@@ -1,14 +1,27 @@
-// The server that the conformance scenarios expect, on stdin and stdout: tools, resources and prompts with the
-// names that the scenarios call.
+// The server that the conformance scenarios expect: tools, resources and prompts with the names that the
+// scenarios call. On stdin and stdout, or with `--http` on an address that it prints.
 
+import { createHmac, randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import type { ReadableStream } from "node:stream/web";
 import {
   type CallToolResult,
   completable,
+  createMcpHandler,
+  fromJsonSchema,
+  hostHeaderValidationResponse,
   inputRequired,
+  isLegacyRequest,
+  localhostAllowedHostnames,
+  localhostAllowedOrigins,
   McpServer,
+  originValidationResponse,
   type ReadResourceResult,
   ResourceTemplate,
   type ServerContext,
+  WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import * as z from "zod";
@@ -102,6 +115,17 @@ const round =
   };
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+/** Longer than `taskAfter` of the proxy's configuration. */
+const SLOW_MS = 2_000;
+
+const SIGNED = `s1.${createHmac("sha256", "a secret").update("s1").digest("hex")}`;
+
+/** A state with a signature must be the one that this server signed. */
+function verified(state: string): string {
+  if (state.includes(".") && state !== SIGNED) throw new Error("the state was changed");
+  return state;
+}
 
 const RUNS: Readonly<Record<string, Run>> = {
   test_error_handling: async () => ({
@@ -159,16 +183,102 @@ const RUNS: Readonly<Record<string, Run>> = {
       requestState,
     });
   },
+  test_input_required_result_tampered_state: round({ confirm: ask("Sure?", "ok", "boolean") }, SIGNED),
+  test_input_required_result_capabilities: async ({ envelope }) => {
+    const declared = (envelope as Readonly<Record<string, unknown>>)[CAPABILITIES];
+    const { elicitation, sampling } = Object(declared) as Readonly<Record<string, unknown>>;
+    return inputRequired({
+      inputRequests: {
+        ...(elicitation !== undefined && { name: ask("What is your name?", "name") }),
+        ...(sampling !== undefined && { capital: sample("What is the capital of France?") }),
+      },
+    });
+  },
+  // The SDK refuses to ask a client for what it has not declared.
+  test_missing_capability: round({ greeting: sample("Generate a greeting") }),
+  test_streaming_elicitation: round({ user_name: ask("What is your name?", "name") }),
+  test_logging_tool: async (req) => {
+    await req.log("info", "a log message");
+    return answer("logged");
+  },
+  // Tools of the scenarios of tasks. The proxy makes the tasks.
+  greet: async (_req, { name = "" }) => answer(`Hello, ${name}!`),
+  slow_compute: async (_req, { seconds = "0", label = "" }) => {
+    await pause(Number(seconds) * SLOW_MS);
+    return answer(`${label} computed`);
+  },
+  failing_job: async () => {
+    await pause(SLOW_MS);
+    return { content: [text("the job failed")], isError: true };
+  },
+  // The client of the scenario has not declared roots: the SDK makes this a protocol error.
+  protocol_error_job: slowly(round({ client_roots: roots })),
+  confirm_delete: slowly(round({ confirm: ask("Delete it?", "confirm", "boolean") })),
+  multi_input: slowly(round({ first: ask("First?", "name"), second: ask("Second?", "name") })),
+  test_tool_with_task: async (req, args) => {
+    if (req.inputResponses !== undefined) await pause(SLOW_MS);
+    return round({ user_name: ask("What is your name?", "name") })(req, args);
+  },
 };
+
+function slowly(run: Run): Run {
+  return async (req, args) => {
+    await pause(SLOW_MS);
+    return run(req, args);
+  };
+}
 
 const ARGUMENTS: Readonly<Record<string, z.ZodObject>> = {
   test_sampling: z.object({ prompt: z.string() }),
   test_elicitation: z.object({ message: z.string() }),
+  greet: z.object({ name: z.string() }),
+  slow_compute: z.object({ seconds: z.coerce.string(), label: z.string().optional() }),
 };
 
-function build(): McpServer {
+const SCHEMAS: Readonly<Record<string, object>> = {
+  json_schema_2020_12_tool: {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    type: "object",
+    $defs: {
+      address: {
+        $anchor: "addressDef",
+        type: "object",
+        properties: { street: { type: "string" }, city: { type: "string" } },
+      },
+    },
+    properties: {
+      name: { type: "string" },
+      address: { $ref: "#/$defs/address" },
+      contactMethod: { type: "string", enum: ["phone", "email"] },
+      phone: { type: "string" },
+      email: { type: "string" },
+    },
+    allOf: [{ anyOf: [{ required: ["phone"] }, { required: ["email"] }] }],
+    if: { properties: { contactMethod: { const: "phone" } }, required: ["contactMethod"] },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+    then: { required: ["phone"] },
+    else: { required: ["email"] },
+    additionalProperties: false,
+  },
+  test_custom_header: {
+    type: "object",
+    properties: { region: { type: "string", "x-mcp-header": "Region" } },
+    required: ["region"],
+  },
+};
+
+/** Tells subscribers of the other requests that a list has changed. */
+interface Notifier {
+  toolsChanged(): void;
+  promptsChanged(): void;
+}
+
+function build(notifier?: Notifier): McpServer {
   const capabilities = { logging: {}, resources: { subscribe: true } };
-  const server = new McpServer({ name: "example", version: "1.0.0" }, { capabilities });
+  const server = new McpServer(
+    { name: "example", version: "1.0.0" },
+    { capabilities, requestState: { verify: verified } },
+  );
   for (const [name, content] of Object.entries(PLAIN))
     server.registerTool(name, { description: name }, async () => ({ content: [...content] }));
   for (const [name, run] of Object.entries(RUNS)) {
@@ -177,6 +287,20 @@ function build(): McpServer {
       run(mcpReq, args as Readonly<Record<string, string>>),
     );
   }
+  for (const [name, schema] of Object.entries(SCHEMAS))
+    server.registerTool(name, { description: name, inputSchema: fromJsonSchema(schema) }, () => answer("ok"));
+  const changes = notifier ?? {
+    toolsChanged: () => server.sendToolListChanged(),
+    promptsChanged: () => server.sendPromptListChanged(),
+  };
+  for (const [name, change] of [
+    ["test_trigger_tool_change", changes.toolsChanged],
+    ["test_trigger_prompt_change", changes.promptsChanged],
+  ] as const)
+    server.registerTool(name, { description: name }, async () => {
+      change();
+      return answer("changed");
+    });
   addResources(server);
   addPrompts(server);
   server.server.setRequestHandler("resources/subscribe", async () => ({}));
@@ -224,9 +348,67 @@ function addPrompts(server: McpServer): void {
     { description: "resource", argsSchema: z.object({ resourceUri: z.string() }) },
     async ({ resourceUri }) => says(resource(resourceUri, "Embedded."), text("Process this.")),
   );
+  server.registerPrompt("test_input_required_result_prompt", { description: "input" }, async ({ mcpReq }) =>
+    mcpReq.inputResponses
+      ? says(text("This is a prompt with input."))
+      : inputRequired({
+          inputRequests: { user_context: ask("What context should the prompt use?", "context") },
+        }),
+  );
   server.registerPrompt("test_prompt_with_image", { description: "image" }, async () =>
     says(image, text("Analyze this.")),
   );
 }
 
-serveStdio(build);
+/** The SDK's own server on HTTP: every message of the newer protocol is a request, the older ones have sessions. */
+async function serveHttp(): Promise<string> {
+  const modern = createMcpHandler(() => build(modern.notify), { legacy: "reject" });
+  const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
+
+  const begin = async (): Promise<WebStandardStreamableHTTPServerTransport> => {
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+      onsessionclosed: (id) => void sessions.delete(id),
+    });
+    await build().connect(transport);
+    return transport;
+  };
+
+  const respond = async (request: Request): Promise<Response> => {
+    const foreign =
+      hostHeaderValidationResponse(request, localhostAllowedHostnames()) ??
+      originValidationResponse(request, localhostAllowedOrigins());
+    if (foreign) return foreign;
+    if (!(await isLegacyRequest(request))) return modern.fetch(request);
+    const id = request.headers.get("mcp-session-id");
+    const transport = id === null ? await begin() : sessions.get(id);
+    return transport ? transport.handleRequest(request) : new Response(null, { status: 404 });
+  };
+
+  const server = createServer(async (incoming, outgoing) => {
+    const gone = new AbortController();
+    outgoing.once("close", () => gone.abort());
+    const { method = "GET", headers } = incoming;
+    let body = "";
+    for await (const chunk of incoming) body += String(chunk);
+    const request = new Request(`http://${headers.host}/mcp`, {
+      method,
+      headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]),
+      signal: gone.signal,
+      ...(method === "POST" && { body }),
+    });
+    const response = await respond(request);
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+    outgoing.flushHeaders();
+    if (!response.body) return void outgoing.end();
+    const stream = Readable.fromWeb(response.body as ReadableStream);
+    outgoing.once("close", () => stream.destroy());
+    stream.on("error", () => outgoing.destroy()).pipe(outgoing);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+if (process.argv.includes("--http")) console.log(await serveHttp());
+else serveStdio(() => build());
