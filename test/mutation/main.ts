@@ -1,7 +1,8 @@
 /**
  * How many small bugs do the tests find? Plants them one at a time, and runs the tests that reach the place:
  *
- *     npm run mutants -- --only src/ledger,src/journal --sample 200 --seed 1
+ *     npm run mutants -- --only src/ledger,src/journal --sample 200 --seed 1 --keep /tmp/mutants
+ *     npm run mutants -- --only src/ledger,src/journal --sample 200 --seed 1 --keep /tmp/mutants --again
  *
  * 1. A copy of the repository gets sources that hold every mutant, each switched off (`mutate.ts`).
  * 2. One run of the tests records which test reaches which mutant.
@@ -74,6 +75,8 @@ interface Options {
   readonly tests: readonly string[] | undefined;
   /** A folder where coverage and verdicts stay, so that another run with the same options continues. */
   readonly keep: string | undefined;
+  /** Only mutants that the kept run did not kill, with the tests of now: to see what new tests find. */
+  readonly again: boolean;
 }
 
 function readOptions(): Options {
@@ -87,9 +90,10 @@ function readOptions(): Options {
       out: { type: "string" },
       tests: { type: "string" },
       keep: { type: "string" },
+      again: { type: "boolean", default: false },
     },
   });
-  const { only, sample, seed, minutes, thorough, out, tests, keep } = values;
+  const { only, sample, seed, minutes, thorough, out, tests, keep, again } = values;
   return {
     only: only.split(","),
     sample: +sample,
@@ -99,6 +103,7 @@ function readOptions(): Options {
     out,
     tests: tests?.split(","),
     keep: keep && resolve(keep),
+    again,
   };
 }
 
@@ -384,20 +389,26 @@ const VERDICTS = "verdicts.json";
 async function begin(
   options: Options,
   mutants: readonly Mutant[],
-): Promise<{ coverage: Coverage[]; verdicts: Map<number, Verdict> }> {
-  const { keep } = options;
+): Promise<{ coverage: Coverage[]; verdicts: Map<number, Verdict>; tried: ReadonlySet<number> }> {
+  const { keep, again } = options;
   const [coverageFile, verdictFile] = [join(keep ?? "", COVERAGE), join(keep ?? "", VERDICTS)];
   const isKept = keep !== undefined && existsSync(coverageFile);
   const kept = isKept ? (JSON.parse(readFileSync(coverageFile, "utf8")) as Kept) : null;
   if (kept && JSON.stringify(kept.mutants) !== JSON.stringify(mutants))
     throw new Error(`${keep} holds results of other sources: remove it`);
-  const coverage = kept?.coverage ?? (await recordCoverage(testFilesFor(options)));
+  const known = again ? null : kept?.coverage;
+  const coverage = known ?? (await recordCoverage(testFilesFor(options)));
   if (keep !== undefined && !kept) {
     mkdirSync(keep, { recursive: true });
     writeFileSync(coverageFile, JSON.stringify({ mutants, coverage } satisfies Kept));
   }
   const verdicts = kept && existsSync(verdictFile) ? readFileSync(verdictFile, "utf8") : "[]";
-  return { coverage, verdicts: new Map(JSON.parse(verdicts) as [number, Verdict][]) };
+  const all = JSON.parse(verdicts) as [number, Verdict][];
+  return {
+    coverage,
+    verdicts: new Map(again ? all.filter(([, each]) => isKill(each)) : all),
+    tried: new Set(all.map(([id]) => id)),
+  };
 }
 
 interface Kept {
@@ -407,7 +418,7 @@ interface Kept {
 
 async function main(): Promise<void> {
   const options = readOptions();
-  const { only, sample: size, seed, minutes, thoroughMs, out, keep } = options;
+  const { only, sample: size, seed, minutes, thoroughMs, out, keep, again } = options;
   const thorough = { ...THOROUGH, ms: thoroughMs };
   if (!Reflect.get(process.features, "typescript"))
     throw new Error("mutants need Node 24, which runs TypeScript");
@@ -416,8 +427,9 @@ async function main(): Promise<void> {
   const mutants = makeCopy(only);
   const sample = sampleOf(mutants, size, seed);
   console.log(`${mutants.length} mutants, ${sample.length} in the sample`);
-  const { coverage, verdicts } = await begin(options, mutants);
-  const ids = sample.map(({ id }) => id).filter((id) => !verdicts.has(id));
+  const { coverage, verdicts, tried } = await begin(options, mutants);
+  const isMeant = (id: number): boolean => !verdicts.has(id) && (!again || tried.has(id));
+  const ids = sample.map(({ id }) => id).filter(isMeant);
   const isOver = (): boolean => performance.now() - startedAt > minutes * 60_000;
   for (let at = 0; at < ids.length && !isOver(); at += BATCH) {
     const batch = ids.slice(at, at + BATCH);
