@@ -51,8 +51,24 @@ function section([text, folder, first]: (typeof SECTIONS)[number]) {
   return { text, items, collapsed: folder.includes("/") || folder === "decisions" };
 }
 
+/** Pages whose table needs the whole width of the screen. */
+const WIDE = ["why/comparison.md"];
+
+const STYLE = `
+@media (min-width: 960px) {
+  .wide .VPDoc .container, .wide .VPDoc .content, .wide .VPDoc .content-container { max-width: none !important; }
+}
+.vp-doc p:has(> img[src*="svg"]) { overflow-x: auto; }
+.vp-doc p > img[src*="svg"] { max-width: none; width: max(100%, 560px); }
+`;
+
 export default defineConfig({
   title: "Holdfast",
+  head: [["style", {}, STYLE]],
+  transformPageData(page) {
+    if (WIDE.includes(page.relativePath))
+      Object.assign(page.frontmatter, { pageClass: "wide", aside: false });
+  },
   description: "Durable state for AI agents",
   srcDir: docs,
   outDir: fileURLToPath(new URL("../dist", import.meta.url)),

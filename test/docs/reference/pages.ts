@@ -26,8 +26,12 @@ export async function referencePages(api: ApiReference): Promise<ReadonlyMap<str
   return new Map([...pages].map(([path, text]) => [path, `${GENERATED}\n\n${text.trim()}\n`]));
 }
 
+function prose(text: string): string {
+  return text.replaceAll("\n", " ").replaceAll("<", "&lt;").replaceAll("{{", "{ {");
+}
+
 function cell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("\n", " ").replaceAll("<", "&lt;").replaceAll("{{", "{ {");
+  return prose(text).replaceAll("|", "\\|");
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -41,7 +45,7 @@ function errorsPage(): string {
     const rows = codes.filter(([, each]) => each.group === group);
     const texts = rows.map(([code, { cause, cure }]) => {
       const retry = isRetryable(code) ? "\n\nA retry can help (`error.retryable` is true)." : "";
-      return `### ${code}\n\n${cell(cause)}\n\n**Do this:** ${cell(cure)}${retry}`;
+      return `### ${code}\n\n${prose(cause)}\n\n**Do this:** ${prose(cure)}${retry}`;
     });
     return `## ${heading}\n\n${texts.join("\n\n")}`;
   });
