@@ -52,11 +52,8 @@ function group(name: string, priority: number, modules: readonly string[]) {
   return { name, priority, test: new RegExp(`src/(${modules.join("|")})(?<!\\.d)\\.ts$`) };
 }
 
-/**
- * Bundled, because zod's many files cost half a start of Node, and those of uuid a sixth. Their licenses are
- * included.
- */
-const BUNDLED = ["zod", "uuid"];
+/** Bundled, because its many files cost half a start of Node. Its license is included. */
+const BUNDLED = ["zod"];
 
 export default defineConfig({
   entry: {
@@ -91,12 +88,11 @@ export default defineConfig({
     ],
     alwaysBundle: BUNDLED,
   },
-  // The page of `holdfast ui` is for a browser, so it is a bundle of its own.
   plugins: [builtinModules],
+  // The page of `holdfast ui` is for a browser, so it is a bundle of its own.
   hooks: { "build:done": () => void execFileSync(process.execPath, ["scripts/build-page.mjs", "dist/ui"]) },
   copy: [
     { from: "node_modules/zod/LICENSE", to: "dist/licenses", rename: "zod.txt" },
-    { from: "node_modules/uuid/LICENSE.md", to: "dist/licenses", rename: "uuid.txt" },
     { from: "node_modules/preact/LICENSE", to: "dist/licenses", rename: "preact.txt" },
     { from: "node_modules/@preact/signals/LICENSE", to: "dist/licenses", rename: "preact-signals.txt" },
     { from: "node_modules/uplot/LICENSE", to: "dist/licenses", rename: "uplot.txt" },
