@@ -148,6 +148,25 @@ describe.each(Object.entries(PLACES))("commits on %s", (_, makePlace) => {
     expect(await stored()).toEqual(["a", "b"]);
   });
 
+  test("a decision after an unanswered append sees whether that landed, also if it writes nothing", async () => {
+    for (const lands of [true, false]) {
+      let isCut = true;
+      const store = altered(place.store, {
+        append: async (append, batch) => {
+          const outcome = lands || !isCut ? await append(batch) : null;
+          if (isCut || outcome === null) throw lostReply();
+          return outcome;
+        },
+      });
+      const stream = `landed-${lands}`;
+      const log = await new Journal({ store }).open(words, stream);
+      await expect(log.commit(() => said("a"))).rejects.toMatchObject({ unknown: true });
+      isCut = false;
+      const seen = await log.commit(({ list }) => ({ events: [], result: [...list] }));
+      expect(seen).toMatchObject({ outcome: "ok", result: lands ? ["a"] : [] });
+    }
+  });
+
   test("two logs on one stream decide again on conflict and lose nothing", async () => {
     const logs = await Promise.all([journal.open(words, "w"), journal.open(words, "w")]);
     let decided = 0;
