@@ -8,7 +8,7 @@ import { appendFlatness } from "./append-flatness.ts";
 import { appendVsRaw } from "./append-vs-raw.ts";
 import { diskVsRaw } from "./disk-vs-raw.ts";
 import { groupCommitVsRaw } from "./group-commit-vs-raw.ts";
-import { hookVsNode } from "./hook-vs-node.ts";
+import { hookVsNode, touchedVsNode } from "./hook-vs-node.ts";
 import { ledgerVsTwoCommits } from "./ledger-vs-two-commits.ts";
 import { loadVsRaw } from "./load-vs-raw.ts";
 import { mcpVsNode } from "./mcp-vs-node.ts";
@@ -32,6 +32,7 @@ const MEASURES: readonly Measure[] = [
   postgresVsRaw,
   statusVsNode,
   hookVsNode,
+  touchedVsNode,
   mcpVsNode,
   turnsPerSecond,
   uiFirstPaint,
