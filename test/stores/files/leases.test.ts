@@ -91,3 +91,27 @@ test("every grant and release is a line, and its tokens only grow", async () => 
   expect(tokens).toEqual([1, 1, 2]);
   expect(readFileSync(folder.file("live.jsonl"), "utf8")).toContain('"token":2');
 });
+
+test("a lease keeps its place in the live file, however often it is taken, renewed and released", async () => {
+  const store = await folder.open();
+  const names = ["session/a", "session/b", "session/c"];
+  const sizes = new Set<number>();
+  for (let round = 1; round <= 20; round++) {
+    for (const each of names) {
+      const ttlMs = 60_000;
+      const granted = await store.lease({
+        act: "take",
+        namespace: NAMESPACE,
+        name: each,
+        holder: holder("one"),
+        ttlMs,
+      });
+      expect(granted).toMatchObject({ outcome: "granted", lease: { token: round } });
+      const lease = { lease: each, token: round };
+      await store.lease({ act: "renew", namespace: NAMESPACE, leases: [lease], ttlMs });
+      await store.lease({ act: "release", namespace: NAMESPACE, lease });
+    }
+    sizes.add(readFileSync(folder.file("live.jsonl")).length);
+  }
+  expect(sizes.size, "the file has one size after every round").toBe(1);
+});

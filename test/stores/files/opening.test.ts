@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { sha256 } from "../../../src/model/digest.ts";
+import type { Store } from "../../../src/store.ts";
 import { append, headSeq, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestFolder } from "./folder.ts";
 
@@ -227,6 +228,33 @@ describe("a replaced folder is noticed and not written to", () => {
     await twice(() => append(store, write("session/a", 2, [3])));
     await twice(() => store.read({ namespace: NAMESPACE, stream: "session/a", after: 0 }));
   });
+
+  test.each(["a generation", "events"])(
+    "when a newer journal lacks %s that this handle has read",
+    async (lacks) => {
+      const store = await folder.open();
+      const remove = (from: Store, seq: number) =>
+        from.remove({
+          of: "stream",
+          namespace: NAMESPACE,
+          stream: "session/a",
+          expect: { generation: 1, seq },
+        });
+      await append(store, write("session/a", 0, [1]));
+      const path = folder.copy(readFileSync(folder.journal), true);
+      // From here on both have acknowledged writes of their own. The copy is compacted, so its journal is newer.
+      await append(store, write("session/a", 1, [2]));
+      if (lacks === "a generation") {
+        await remove(store, 2);
+        await append(store, write("session/a", 0, [3], { expect: { generation: 2, seq: 0 } }));
+      }
+      const copy = await folder.open({ path });
+      await copy.vacuum?.();
+      await copy.close();
+      renameSync(join(path, "journal.jsonl"), folder.journal);
+      await twice(() => store.read({ namespace: NAMESPACE, stream: "session/a", after: 0 }));
+    },
+  );
 
   test("when the folder was moved away, and also after another was created there", async () => {
     const store = await folder.open();
