@@ -32,6 +32,11 @@ export interface Driver {
   /** Settings that a person would confirm in a dialog: folders that are trusted. */
   trust(home: string, folders: readonly string[]): void;
   command(setting: Setting, session: string, how: How): Command;
+  /**
+   * An agent that sends its first request without the tools of a server that takes longer to start. A busy machine
+   * may need longer.
+   */
+  readonly serverWaitMs?: number;
   /** The name of a tool of the plugin's server, if it differs. */
   pluginMcp?(tool: string): string;
   /** Checks the plugin by the agent's own commands, and installs it for the user. */
@@ -47,6 +52,8 @@ export interface How {
   readonly isKnownModel: boolean;
   /** Commands of the agent may write in the project alone. */
   readonly isSandboxed: boolean;
+  /** For Codex: it waits for our server however long that takes. As wired, it does without a server that fails. */
+  readonly isServerRequired: boolean;
 }
 
 const PLATFORM = `${process.platform}-${process.arch}`;
@@ -112,7 +119,8 @@ const codex: Driver = {
     const projects = folders.map((folder) => `[projects."${folder}"]\ntrust_level = "trusted"\n`);
     writeFile(join(home, ".codex/config.toml"), projects.join("\n"));
   },
-  command(setting, _session, { isResumed, isKnownModel, isSandboxed }) {
+  serverWaitMs: 1_000,
+  command(setting, _session, { isResumed, isKnownModel, isSandboxed, isServerRequired }) {
     const { model } = setting;
     const provider = `{name="loopback",base_url="${model}/v1",wire_api="responses",env_key="LOOPBACK_KEY"}`;
     // Projects of the test lie in /tmp, which commands may write unless that is excluded.
@@ -128,6 +136,7 @@ const codex: Driver = {
       "--dangerously-bypass-hook-trust",
       ...["-c", `model_providers.loopback=${provider}`, "-c", "model_provider=loopback"],
       ...["-m", isKnownModel ? "gpt-5.5" : "unknown"],
+      ...(isServerRequired ? ["-c", "mcp_servers.holdfast.required=true"] : []),
     ];
     const what = isResumed ? ["exec", "resume", "--last"] : ["exec"];
     return codexRun(setting, [...what, ...options, "go on"]);

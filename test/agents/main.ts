@@ -98,6 +98,16 @@ function briefingOf({ text }: { readonly text: string } = { text: "" }): string 
   return all.slice(from, to + end.length);
 }
 
+/** A server needs a shell, git and Node; its first answers cost less than a start of Node more. */
+const SERVER_STARTS = 5;
+
+/** How long a Node that does nothing takes on this machine now. */
+function nodeStartMs(): number {
+  const started = performance.now();
+  for (let run = 0; run < 3; run++) execFileSync(process.execPath, ["-e", "0"]);
+  return (performance.now() - started) / 3;
+}
+
 interface Scenario {
   /** All agents, unless named; `why` the others are left out. */
   readonly only?: { readonly agents: readonly string[]; readonly why: string };
@@ -122,13 +132,19 @@ async function dieInPush(project: Project, session: string): Promise<void> {
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "briefing: the first request has the briefing and the tools": {
     async run(project) {
-      const { requests, first, said } = await project.run([{ text: "hello" }]);
-      check(requests.length > 0, "the model was not asked", said);
-      includes(first, "Apply a percentage");
-      includes(first, "You are session");
-      const { tools = [] } = requests[0] ?? {};
-      const wanted = project.driver.mcp("task_claim");
-      check(tools.includes(wanted), "the first request has no MCP tools", tools.join());
+      const { serverWaitMs, mcp } = project.driver;
+      const attempts = serverWaitMs === undefined ? 1 : 3;
+      for (let attempt = 1; ; attempt++) {
+        const isServerRequired = attempt > attempts;
+        const { requests, first, said } = await project.run([{ text: "hello" }], { isServerRequired });
+        check(requests.length > 0, "the model was not asked", said);
+        includes(first, "Apply a percentage");
+        includes(first, "You are session");
+        const { tools = [] } = requests[0] ?? {};
+        if (tools.includes(mcp("task_claim"))) return;
+        const isTooSlow = attempt === attempts && nodeStartMs() * SERVER_STARTS > (serverWaitMs ?? Infinity);
+        check(attempt < attempts || isTooSlow, "the first request has no MCP tools", tools.join());
+      }
     },
   },
 

@@ -162,7 +162,8 @@ export class Project {
     let child: ChildProcess | null = null;
     const kill = (): void => void child?.kill("SIGKILL");
     model.script(steps.map((step) => (step === KILL ? { run: kill } : step)));
-    const how: How = { isResumed: false, isKnownModel: false, isSandboxed: false, ...given };
+    const none = { isResumed: false, isKnownModel: false, isSandboxed: false, isServerRequired: false };
+    const how: How = { ...none, ...given };
     const { program, args, env } = driver.command(this.setting(model.url), session, how);
     child = spawn(program, args, {
       cwd,
