@@ -96,6 +96,58 @@ test("removed streams leave the disk, everything else stays, and open handles fo
   expect(await headSeq(again, "session/a")).toBe(2);
 });
 
+test("without a compaction, a handle that follows and one that opens later have everything, too", async () => {
+  const store = await folder.open();
+  const other = await folder.open();
+  await furnish(store);
+  const before = await inventory(store);
+  expect(await inventory(other)).toEqual(before);
+  await store.close();
+  const again = await folder.open();
+  expect(await inventory(again)).toEqual(before);
+  expect(journalNumber()).toBe(1);
+});
+
+test("an artifact that was collected cannot be referred to, by no handle and after no restart", async () => {
+  const store = await folder.open();
+  const other = await folder.open();
+  const [kept, collected] = ["kept", "collected"].map((text) => new TextEncoder().encode(text)) as [
+    Uint8Array,
+    Uint8Array,
+  ];
+  for (const [index, bytes] of [kept, collected].entries())
+    await store.put({ of: "artifact", namespace: NAMESPACE, hash: sha256(bytes), bytes, at: index });
+  await append(store, write("session/a", 0, [1], { artifacts: [sha256(kept)] }));
+  const request = { of: "artifacts", namespace: NAMESPACE, putBefore: 10 } as const;
+  expect(await store.remove(request)).toEqual({ outcome: "removed", count: 1 });
+  const again = await folder.open();
+  for (const [index, handle] of [store, other, again].entries()) {
+    const refers = (bytes: Uint8Array) => write(`session/${index}`, 0, [1], { artifacts: [sha256(bytes)] });
+    expect(await append(handle, refers(collected))).toEqual({
+      outcome: "missing",
+      artifact: sha256(collected),
+    });
+    expect(await append(handle, refers(kept))).toMatchObject({ outcome: "ok" });
+  }
+});
+
+test("a removed stream leaves no snapshot file", async () => {
+  const store = await folder.open();
+  for (const stream of ["session/a", "session/b"]) {
+    await append(store, write(stream, 0, [1]));
+    const snapshot = { stream, generation: 1, seq: 1, fold: "f", codec: null };
+    await store.put({ of: "snapshot", namespace: NAMESPACE, ...snapshot, payload: `"STATE of ${stream}"` });
+  }
+  await remove(store, "session/a", 1);
+  const files = readdirSync(folder.file(), { recursive: true, encoding: "utf8" });
+  const texts = files
+    .filter((name) => name !== "lock.db" && statSync(folder.file(name)).isFile())
+    .map((name) => readFileSync(folder.file(name), "latin1"))
+    .join("\n");
+  expect(texts).toContain("STATE of session/b");
+  expect(texts).not.toContain("STATE of session/a");
+});
+
 test("a removed stream's next life gets the next generation, also after a compaction", async () => {
   const store = await folder.open({ wasteBytes: 100 });
   await append(store, write("session/a", 0, ["x".repeat(1_000)]));

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { sha256 } from "../../../src/model/digest.ts";
 import type { Store } from "../../../src/store.ts";
-import { append, headSeq, NAMESPACE, write } from "../sqlite/acts.ts";
+import { append, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestFolder } from "./folder.ts";
 
 let folder: TestFolder;
@@ -229,7 +229,7 @@ describe("a replaced folder is noticed and not written to", () => {
     await twice(() => store.read({ namespace: NAMESPACE, stream: "session/a", after: 0 }));
   });
 
-  test.each(["a generation", "events"])(
+  test.each(["a generation", "events", "a lease"])(
     "when a newer journal lacks %s that this handle has read",
     async (lacks) => {
       const store = await folder.open();
@@ -240,10 +240,14 @@ describe("a replaced folder is noticed and not written to", () => {
           stream: "session/a",
           expect: { generation: 1, seq },
         });
+      const take = (name: string) =>
+        store.lease({ act: "take", namespace: NAMESPACE, name, holder: holder("one"), ttlMs: 60_000 });
       await append(store, write("session/a", 0, [1]));
+      await take("session/kept");
       const path = folder.copy(readFileSync(folder.journal), true);
       // From here on both have acknowledged writes of their own. The copy is compacted, so its journal is newer.
-      await append(store, write("session/a", 1, [2]));
+      if (lacks === "a lease") await take("session/a");
+      else await append(store, write("session/a", 1, [2]));
       if (lacks === "a generation") {
         await remove(store, 2);
         await append(store, write("session/a", 0, [3], { expect: { generation: 2, seq: 0 } }));
