@@ -493,3 +493,9 @@ describe.each(Object.entries(RULES))("%s", (_, { rule, planted }) => {
 test("the project's files are found", () => {
   expect([...filesOfTheProject().keys()]).toEqual(expect.arrayContaining(["package.json", ...ENTRY_POINTS]));
 });
+
+test("the manifest says where the project is", () => {
+  const manifest = JSON.parse(filesOfTheProject().get("package.json") ?? "") as Record<string, unknown>;
+  expect(manifest["homepage"]).toMatch(/^https:\/\//);
+  expect(manifest["repository"]).toMatchObject({ type: "git", url: expect.stringMatching(/^git\+https:/) });
+});
