@@ -226,7 +226,7 @@ function Decisions({ goal }: { goal: Goal }): JSX.Element {
     return (
       <Empty
         title="No decisions yet"
-        line={'holdfast decide "use Postgres" --for "the store" --because "many machines"'}
+        line={'holdfast decide "use Postgres" --context "the store" --reason "many machines"'}
       >
         A recorded decision is shown to every later agent, with its reason and what was rejected.
       </Empty>

@@ -256,7 +256,7 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
   });
 
   test("every command that a page or a dialog shows is one that the command line takes", async () => {
-    const tab = await openTab(browser, served, "#/inbox");
+    let tab = await openTab(browser, served, "#/inbox");
     const lines = new Set<string>();
     const collect = async (): Promise<void> => {
       const texts = await tab.locator(".command code").allTextContents();
@@ -298,6 +298,22 @@ describe.skipIf(findBrowser() === null)("pages in a browser", () => {
       await tab.getByRole("dialog").waitFor({ state: "detached" });
     }
     await tab.context().close();
+    for (const goal of [null, "bare"]) {
+      const bare = join(folder, `${goal ?? "empty"}.db`);
+      const holdfast = await open(bare);
+      if (goal !== null) await (await holdfast.goal(goal, { statement: "Nothing yet" })).close();
+      await holdfast.close();
+      const page = await startPage(bare);
+      tab = await openTab(browser, page, "#/inbox");
+      for (const path of PAGES.filter((each) => !each.startsWith("#/session/"))) {
+        await goTo(tab, path);
+        await settled(tab);
+        await collect();
+      }
+      await tab.context().close();
+      await page.close();
+    }
+    expect([...lines].filter((line) => line.startsWith("holdfast decide "))).toHaveLength(1);
     expect(lines.size).toBeGreaterThan(25);
     const copy = join(folder, "copy");
     cpSync(shop, copy, { recursive: true });
