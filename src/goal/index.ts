@@ -25,10 +25,12 @@ export { runWithCheckpoints } from "./run-with-checkpoints.ts";
 export {
   eventFileNames,
   eventsUnreadable,
+  FITS_NAME,
   fileSignature,
   markEventFilesSeen,
   moreRefused,
   REFUSED_NAMED,
+  REFUSED_PER_LOOK,
   type RefusedEventFile,
   refusedEventFiles,
   rememberRefused,

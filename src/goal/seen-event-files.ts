@@ -34,10 +34,15 @@ const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
 const FOLD = "event-files@1";
 const SEQ = 0;
 /** The oldest names beyond this are dropped; their files are read again. */
-const MAX_NAMES = 20_000;
+const MAX_NAMES = 100_000;
 /** Another release may read what this one refuses. */
-const REFUSED_FOLD = `refused-event-files@2.${GOAL_FOLD_VERSION}`;
-const MAX_REFUSED = 5_000;
+const REFUSED_FOLD = `refused-event-files@3.${GOAL_FOLD_VERSION}`;
+const MAX_REFUSED = 100_000;
+/**
+ * A look that has refused so many files reads no more, and the next command goes on. Valid files do not count,
+ * so a look at a sound folder always reads all of it.
+ */
+export const REFUSED_PER_LOOK = 5_000;
 
 interface Place {
   readonly store: Store;
@@ -158,9 +163,15 @@ function parseSeen(text: string): SeenFiles {
   }
 }
 
+/**
+ * The signature of a file whose content has the hash that is its name. No other content can be valid under that
+ * name, so nothing has to be compared: thousands of such files cost no system call each.
+ */
+export const FITS_NAME = "fits its name";
+
 export interface RefusedEventFile {
   readonly name: string;
-  /** Size and time of change: the file is read again once these differ. */
+  /** Size and time of change: the file is read again once these differ. Or `FITS_NAME`. */
   readonly signature: string;
   readonly why: string;
   /** A sound file of this goal, dated ahead of the clock. It is read again at that time. */
@@ -204,8 +215,40 @@ export async function refusedEventFiles(
   const path = join(folder, EVENTS);
   return known.filter(
     ({ name, signature, waiting }) =>
-      there.has(name) && (!waiting || now < waiting.until) && fileSignature(path, name) === signature,
+      there.has(name) &&
+      (!waiting || now < waiting.until) &&
+      (signature === FITS_NAME || fileSignature(path, name) === signature),
   );
+}
+
+/** A row per file. Thousands of files share a few reasons, so a row holds the index of its reason. */
+interface StoredRefusals {
+  readonly reasons: readonly string[];
+  readonly files: readonly [
+    name: string,
+    signature: string,
+    reason: number,
+    waiting?: RefusedEventFile["waiting"],
+  ][];
+}
+
+function packRefusals(refused: readonly RefusedEventFile[]): StoredRefusals {
+  const reasons = new Map<string, number>();
+  const files = refused.map(({ name, signature, why, waiting }): StoredRefusals["files"][number] => {
+    const reason = reasons.get(why) ?? reasons.size;
+    reasons.set(why, reason);
+    return waiting ? [name, signature, reason, waiting] : [name, signature, reason];
+  });
+  return { reasons: [...reasons.keys()], files: files as unknown as StoredRefusals["files"] };
+}
+
+function unpackRefusals({ reasons, files }: StoredRefusals): RefusedEventFile[] {
+  return files.map(([name, signature, reason, waiting = null]) => ({
+    name,
+    signature,
+    why: reasons[reason] ?? "",
+    waiting,
+  }));
 }
 
 /** Without a goal there is no place to remember it: the file is read again next time. */
@@ -215,7 +258,7 @@ export async function rememberRefused(place: Place, refused: readonly RefusedEve
   if (!first) return;
   const now = new Set(refused.map(({ name }) => name));
   const before = (await readRefused(place)).filter(({ name }) => !now.has(name));
-  const payload = JSON.stringify([...before, ...refused].slice(-MAX_REFUSED));
+  const payload = JSON.stringify(packRefusals([...before, ...refused].slice(-MAX_REFUSED)));
   const { store, namespace } = place;
   const at = { namespace, stream: first.stream, generation: first.head.generation, seq: SEQ };
   await store.put({ of: "snapshot", ...at, fold: REFUSED_FOLD, payload, codec: null });
@@ -229,8 +272,7 @@ async function readRefused(place: Place): Promise<RefusedEventFile[]> {
   const blob = await store.get({ of: "snapshot", ...asked });
   if (!blob) return [];
   try {
-    const rows: unknown = JSON.parse(String(blob.payload));
-    return Array.isArray(rows) ? (rows as RefusedEventFile[]) : [];
+    return unpackRefusals(JSON.parse(String(blob.payload)) as StoredRefusals);
   } catch {
     // A damaged cache counts as empty.
     return [];

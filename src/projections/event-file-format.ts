@@ -59,6 +59,9 @@ export class FutureEvents extends UnreadableText {
   }
 }
 
+/** The content fits the name, so the file cannot become valid. */
+export class InvalidEvents extends UnreadableText {}
+
 export interface EntryLine {
   readonly entry: Entry;
   readonly line: string;
@@ -113,6 +116,15 @@ export function readEventFile(
   const text = normalText(raw);
   if (nameOf(text) !== name)
     throw new UnreadableText("its content does not fit its name: it was cut or changed");
+  try {
+    return readLines(text, now);
+  } catch (error) {
+    if (!(error instanceof UnreadableText) || error instanceof FutureEvents) throw error;
+    throw withoutStack(() => new InvalidEvents(error.message, { cause: error.cause }));
+  }
+}
+
+function readLines(text: string, now: number): { goal: string; lines: readonly EntryLine[] } {
   const headEnd = text.indexOf("\n");
   const { goal, events } = readHead(headEnd < 0 ? text : text.slice(0, headEnd));
   if (!text.endsWith("\n")) throw new UnreadableText("its last line does not end");

@@ -31,11 +31,13 @@ import {
   actSigners,
   eventFileNames,
   eventsUnreadable,
+  FITS_NAME,
   fileSignature,
   goalCore,
   goalWaits,
   markEventFilesSeen,
   mergeGoal,
+  REFUSED_PER_LOOK,
   type RefusedEventFile,
   refusedEventFiles,
   rememberRefused,
@@ -53,13 +55,14 @@ import {
   EVENT_FILE,
   FutureEvents,
   goalOfEvents,
+  InvalidEvents,
   lineOf,
   makeEventFile,
   readEventFile,
 } from "./event-file-format.ts";
 import { gitDirectory, newerThanIndex, untrackedFiles } from "./git.ts";
 import { type SourceOf, sourcesOf } from "./git-authors.ts";
-import { eventFileNotes } from "./refusals.ts";
+import { eventFileNotes, notReadYet } from "./refusals.ts";
 
 export const EVENTS = "events";
 /** Larger files are not read. The files that we write are far smaller, since readers load a whole file. */
@@ -120,10 +123,11 @@ export async function mergeAllEvents(
     tell(before);
     return { reports, names, failed, waiting: waitingGoals(before) };
   }
-  const { goals, refused, fileOf } = await readEventsFolder(path, unseen, now);
+  const { goals, refused, fileOf, unread } = await readEventsFolder(path, unseen, now);
   const sourceOf = await sourcesOf(path, EVENTS, fileOf);
   const signerOf = actSigners(dirname(path), warn);
   tell([...before, ...refused]);
+  if (unread > 0) warn(notReadYet(path, unread));
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
@@ -230,6 +234,7 @@ export class EventFiles {
     this.refused = new Map(before.map((each) => [each.name, each]));
     const refused: RefusedEventFile[] = [];
     for (const name of names) {
+      if (refused.length >= REFUSED_PER_LOOK) break;
       if (this.held.has(name) || this.others.has(name) || this.refused.has(name)) continue;
       const found = await refusalOf(this.folder, name, async (onStat) => {
         for (const { entry } of await this.read(name, now, onStat))
@@ -423,6 +428,8 @@ interface ReadFolder {
   readonly goals: ReadonlyMap<string, { entries: readonly Entry[]; files: readonly string[] }>;
   readonly refused: readonly RefusedEventFile[];
   readonly fileOf: ReadonlyMap<string, string>;
+  /** The number of files that the next look reads. */
+  readonly unread: number;
 }
 
 async function readEventsFolder(folder: string, names: readonly string[], now: number): Promise<ReadFolder> {
@@ -431,8 +438,10 @@ async function readEventsFolder(folder: string, names: readonly string[], now: n
   const fileOf = new Map<string, string>();
   const path = join(folder, EVENTS);
   let bytes = 0;
+  let read = 0;
   for (const name of names) {
-    if (bytes > LOOK_BYTES) break;
+    if (bytes > LOOK_BYTES || refused.length >= REFUSED_PER_LOOK) break;
+    read += 1;
     const found = await refusalOf(path, name, async (onStat) => {
       const raw = await readBounded(`${path}/${name}`, FILE_BYTES, onStat);
       if (raw === null) return;
@@ -448,7 +457,7 @@ async function readEventsFolder(folder: string, names: readonly string[], now: n
     });
     if (found) refused.push(found);
   }
-  return { goals, refused, fileOf };
+  return { goals, refused, fileOf, unread: names.length - read };
 }
 
 /**
@@ -469,6 +478,7 @@ async function refusalOf(
   } catch (error) {
     if (!(error instanceof UnreadableText)) throw error;
     const waiting = error instanceof FutureEvents ? { goal: error.goal, until: error.until } : null;
-    return { name, signature: fileSignature(folder, name, before), why: error.message, waiting };
+    const signature = error instanceof InvalidEvents ? FITS_NAME : fileSignature(folder, name, before);
+    return { name, signature, why: error.message, waiting };
   }
 }

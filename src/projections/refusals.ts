@@ -79,6 +79,15 @@ export function editLeft(edit: {
 
 const CHECK_CLOCK = "Check the clock of this machine (date). Any command merges the file at that time.";
 
+const LOOK_AT_PULL = "Look at what the last pull brought: git log -- .planning/events";
+
+/** A note, not thrown: one look reads a limited number of invalid files. */
+export function notReadYet(folder: string, unread: number): HoldfastError {
+  const message = `${unread} more files of .planning/events/ were not read yet: too many are invalid`;
+  const hint = `The next command reads on. ${LOOK_AT_PULL}`;
+  return refusal("EVENT_FILE_REFUSED", message, hint, { folder, unread });
+}
+
 /** Notes, not thrown: the goal works without the files. One for each of the first files, one for the rest. */
 export function eventFileNotes(
   folder: string,
@@ -94,7 +103,7 @@ export function eventFileNotes(
   if (more.length === 0) return notes;
   const until = Math.max(...more.map((each) => each.until ?? Number.POSITIVE_INFINITY));
   const doAllWait = Number.isFinite(until);
-  const hint = doAllWait ? CHECK_CLOCK : "Look at what the last pull brought: git log -- .planning/events";
+  const hint = doAllWait ? CHECK_CLOCK : LOOK_AT_PULL;
   const data = { folder, ...(doAllWait && { until }) };
   return [...notes, refusal("EVENT_FILE_REFUSED", moreRefused(refused.length), hint, data)];
 }
