@@ -30,8 +30,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide & { readonly gro
     group: "input",
     cause: "A name or id has characters that are not allowed, or is too long.",
     cure:
-      "Use 1 to 128 letters, digits, dots, dashes or underscores. Ids of sessions also take what ids of users " +
-      "contain: `auth0|7c`, `ann@example.com`, `user:42`. Slashes, quotes and spaces are not allowed.",
+      "Use 1 to 128 letters, digits, dots, dashes or underscores. Ids of sessions also take what ids of " +
+      "users contain: `auth0|7c`, `ann@example.com`, `user:42`. Slashes, quotes and spaces are not allowed.",
   },
   ARGS_NOT_JSON: {
     group: "input",

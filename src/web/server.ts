@@ -38,7 +38,7 @@ export interface UiOptions {
   readonly port: number;
   /** Why nothing may be changed; null if it may. */
   readonly readOnly: string | null;
-  /** How a person types a command for this store: `npx holdfast … --store other.db`. Default: `holdfast …`. */
+  /** How a person types a command for this store: `npx holdfast … --store a.db`. Default: `holdfast …`. */
   readonly typed?: { readonly program: string; readonly store: string };
   /** The folder with the files of the page, if it is not beside the program. */
   readonly assets?: string;
