@@ -26,7 +26,11 @@ const ROWS: readonly Row[] = [
     suite: "LangGraph's checkpointer suite, on SQLite, Postgres, files and memory",
     run: ["test/integrations/langgraph/conformance.test.ts"],
   },
-  { key: "langgraph", suite: "LangGraph, newest installable", run: ["test/integrations/langgraph"] },
+  {
+    key: "langgraph",
+    suite: "LangGraph, newest installable: threads, effects, store, kills",
+    run: ["test/integrations/langgraph", "--exclude=**/conformance.test.ts"],
+  },
   { key: "ai-sdk", suite: "AI SDK 6", run: ["test/integrations/ai-sdk"] },
   { key: "ai-sdk", suite: "AI SDK 7", run: ["test/integrations/ai-sdk"], env: { HOLDFAST_AI_SDK: "7" } },
   {
