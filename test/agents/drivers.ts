@@ -37,6 +37,10 @@ export interface Driver {
    * may need longer.
    */
   readonly serverWaitMs?: number;
+  /** Its wiring names a file of the package: a new worktree needs an installation of its own. */
+  readonly isInstalledPerWorktree?: true;
+  /** Two first starts at once break a database of its own. */
+  readonly isFirstStartAlone?: true;
   /** The name of a tool of the plugin's server, if it differs. */
   pluginMcp?(tool: string): string;
   /** Checks the plugin by the agent's own commands, and installs it for the user. */
@@ -220,6 +224,8 @@ const copilot: Driver = {
 
 const opencode: Driver = {
   title: "opencode",
+  isInstalledPerWorktree: true,
+  isFirstStartAlone: true,
   package: "opencode-ai",
   version: "1.18.33",
   wire: "anthropic",

@@ -197,6 +197,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
       const { driver } = project;
       const claim = { tool: driver.mcp("task_claim"), input: { task: "T-001" } };
       const places = ["wt-a", "wt-b"].map((name) => project.worktree(name));
+      if (driver.isFirstStartAlone) await project.run([{ text: "hello" }]);
       const ran = await Promise.all(
         places.map((cwd) => {
           const submit = { tool: driver.mcp("task_submit"), input: { task: "T-001", summary: "done" } };

@@ -133,6 +133,7 @@ export class Project {
   worktree(name: string): string {
     const path = join(dirname(this.root), name);
     this.git("worktree", "add", "-q", "-b", name, path);
+    if (this.driver.isInstalledPerWorktree) this.link(path);
     return path;
   }
 
