@@ -4,9 +4,9 @@
  *     a session of the older protocols     a connection and a server process of its own
  *     requests of 2026-07-28               one connection for all: they carry everything they need
  *
- * All of them share the calls of one ledger session. A message passes as the text it came as. Only requests of
- * 2026-07-28 get other ids and progress tokens, because two clients may use the same ones. By them a message
- * of the server finds the stream that it belongs to:
+ * All of them share the calls of one ledger session. A message passes as the text it came as. Only requests
+ * of 2026-07-28 get other ids and progress tokens, because two clients may use the same ones. Each message of
+ * the server has a stream that it belongs to:
  *
  *     an answer                       the stream of its request
  *     progress                        the stream of the request with that progress token
@@ -66,7 +66,7 @@ const STATUS: Readonly<Record<number, number>> = {
   [MISSING_CAPABILITY]: 400,
   [UNSUPPORTED_VERSION]: 400,
 };
-/** An error later than this comes as an event: until then the status is open, and the client hears nothing. */
+/** A later error comes as an event. Until then the status is open, and the client hears nothing. */
 const STATUS_OPEN_MS = 5_000;
 const LEARN_MS = 5_000;
 /** Clients and gateways close a stream that is silent for minutes. */

@@ -286,7 +286,7 @@ export class ProxyTasks {
   }
 }
 
-/** Of the extension. The core of 2025-11-25 also had `tasks/list` and `tasks/result`. */
+/** The methods of the extension. The core of 2025-11-25 also has `tasks/list` and `tasks/result`. */
 const METHODS = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
 const NO_ERROR = { message: "it failed" };
 const MISSING: Answer = {
