@@ -69,15 +69,15 @@ const NONE: SeenFiles = { own: [], others: [] };
 export function eventFileNames(folder: string): string[] {
   const path = join(folder, EVENTS);
   if (leavesProject(folder)) throw eventsElsewhere(folder);
-  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) throw eventsElsewhere(path);
   try {
+    if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) throw eventsElsewhere(path);
     return readdirSync(path)
       .filter((name) => EVENT_FILE.test(name))
       .sort();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw eventsUnreadable(path, error);
+    throw error instanceof HoldfastError ? error : eventsUnreadable(path, error);
   }
 }
 

@@ -146,20 +146,31 @@ function examineEdits({ place, isStoreNamed }: Context): Finding[] {
 }
 
 const MOST_SCANNED_BYTES = 4 << 20;
+/** A pull may bring thousands of files with secrets. */
+const SECRETS_NAMED = 20;
 
 /** Names files in `.planning/` that hold what looks like a secret; never the secret itself. */
 function examineSecrets({ place, isStoreNamed }: Context): Finding[] {
   const folder = join(place.root, PLANNING);
   if (isStoreNamed || !existsSync(folder)) return [];
-  const entries = readdirSync(folder, { withFileTypes: true, recursive: true });
-  return entries.flatMap((each) => {
+  if (!statSync(folder).isDirectory()) {
+    const hint = "Restore the folder from git, in the project: git checkout -- .planning";
+    return [bad("files", `${PLANNING} is no folder`, hint)];
+  }
+  const hint = "Revoke that secret now: git keeps it. Then remove it from the file and from git's history.";
+  const findings: Finding[] = [];
+  for (const each of readdirSync(folder, { withFileTypes: true, recursive: true })) {
     const path = join(each.parentPath, each.name);
-    if (!each.isFile() || statSync(path).size > MOST_SCANNED_BYTES) return [];
+    if (!each.isFile() || statSync(path).size > MOST_SCANNED_BYTES) continue;
     const kind = findSecret(readFileSync(path, "utf8"));
-    if (kind === null) return [];
-    const hint = "Revoke that secret now: git keeps it. Then remove it from the file and from git's history.";
-    return [bad("secrets", `${relative(place.root, path)} holds ${kind}`, hint)];
-  });
+    if (kind === null) continue;
+    if (findings.length === SECRETS_NAMED) {
+      findings.push(bad("secrets", `more files of ${PLANNING} hold secrets: the scan ended here`, hint));
+      break;
+    }
+    findings.push(bad("secrets", `${relative(place.root, path)} holds ${kind}`, hint));
+  }
+  return findings;
 }
 
 async function strayRecords({ place }: Context, state: GoalState): Promise<string[]> {

@@ -1,7 +1,7 @@
 /** The errors and notes of the projections, each with a hint. */
 
 import { moreRefused, REFUSED_NAMED } from "../goal/index.ts";
-import { type ErrorCode, HoldfastError } from "../model/errors.ts";
+import { type ErrorCode, HoldfastError, withoutStack } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
 
 function refusal(
@@ -97,7 +97,8 @@ export function eventFileNotes(
     const restore = `Restore it from git, in that folder: git checkout HEAD -- ${file}`;
     const hint = `The file was left alone. ${until === undefined ? restore : CHECK_CLOCK}`;
     const message = `${file} in ${quoteValue(folder)} was not merged: ${why}`;
-    return refusal("EVENT_FILE_REFUSED", message, hint, { folder, file, why, ...(until && { until }) });
+    const data = { folder, file, why, ...(until && { until }) };
+    return withoutStack(() => refusal("EVENT_FILE_REFUSED", message, hint, data));
   });
   const more = refused.slice(REFUSED_NAMED);
   if (more.length === 0) return notes;

@@ -24,6 +24,8 @@ import { hasTwoSeals, normalText, readSeal } from "./seal.ts";
 
 export const RECORD_FOLDERS = ["decisions", "blockers", "sessions"] as const;
 const PAGE_BYTES = 256 * 1024;
+/** Each question starts processes of git. More garbled files than this are no merge, and all set aside. */
+const ASKED_OF_GIT = 50;
 
 interface Stray {
   readonly path: string;
@@ -53,8 +55,10 @@ export async function findStrays(
 /** Sets aside or removes what may go. Only the holder of the folder's lease calls it. */
 export async function removeStrays(folder: string, strays: readonly Stray[]): Promise<void> {
   const sources = new EditSources(folder);
+  let asked = 0;
   for (const { path, is, beside } of strays) {
-    const text = is === "garbled" ? await textOf(join(folder, path)) : null;
+    const isAsked = is === "garbled" && asked++ < ASKED_OF_GIT;
+    const text = isAsked ? await textOf(join(folder, path)) : null;
     const isRendered = is === "outdated" || (text !== null && (await sources.isMixedByGit(path, text)));
     if (isRendered) await rm(join(folder, path), { force: true });
     else if (is === "garbled") await rename(join(folder, path), join(folder, beside));
