@@ -202,10 +202,10 @@ async function messagesOf(response: Response): Promise<Record<string, unknown>[]
 }
 
 /**
- * A server of 2026-07-28. `work` and `subscriptions/listen` are answered by the next `go`, which first tells
+ * A server of either protocol. `work` and `subscriptions/listen` are answered by the next `go`, which first tells
  * each of them something. `go` logs, and `region` wants its argument as a header.
  */
-const MODERN = `
+const SERVER = `
   const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
   const effect = (text) => require("node:fs").appendFileSync(process.env.EFFECTS_LOG, text + "\\n");
   const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
@@ -216,6 +216,7 @@ const MODERN = `
     const { id, method, params = {} } = JSON.parse(raw);
     if (id === undefined) return;
     const answer = (result) => say({ id, result });
+    if (method === "initialize") return answer({ protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } });
     if (method === "server/discover") return answer({ resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} } });
     if (method === "tools/list") return answer({ resultType: "complete", tools: [{ name: "region", inputSchema: region }] });
     if (method === "subscriptions/listen") effect("listen");
@@ -236,10 +237,10 @@ const MODERN = `
     answer(done("went"));
   });
 `;
-const modern = (): string[] => [process.execPath, "-e", MODERN];
+const telling = (): string[] => [process.execPath, "-e", SERVER];
 
 test("clients with the same ids get their own progress, and no log of another client", async () => {
-  const { url } = await serve(modern());
+  const { url } = await serve(telling());
   const _meta = { ...META, progressToken: "p" };
   const given = (of: string) => ({ name: "work", arguments: { of }, _meta });
   const first = send(url, 7, "tools/call", given("first"));
@@ -261,8 +262,30 @@ test("clients with the same ids get their own progress, and no log of another cl
   expect(went).toMatchObject([{ method: "notifications/message" }, { id: 7, result: {} }]);
 });
 
+test("calls of one session get their own progress", async () => {
+  const { url } = await serve(telling());
+  const older = { "Mcp-Protocol-Version": "2025-06-18" };
+  const hello = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "c", version: "1" } };
+  const greeted = await send(url, 1, "initialize", hello, older);
+  await greeted.text();
+  const session = { ...older, "Mcp-Session-Id": greeted.headers.get("mcp-session-id") ?? "" };
+  const call = (id: number, name: string, given: object): Promise<Response> =>
+    send(url, id, "tools/call", { name, ...given }, session);
+  const work = [];
+  for (const token of [2, 3]) {
+    work.push(call(token, "work", { arguments: { token }, _meta: { progressToken: token } }));
+    await soon(() => expect(project.effects()).toHaveLength(work.length));
+  }
+  await messagesOf(await call(4, "go", {}));
+  for (const [index, id] of [2, 3].entries())
+    expect(await messagesOf((await work[index]) as Response)).toMatchObject([
+      { method: "notifications/progress", params: { progressToken: id } },
+      { id, result: {} },
+    ]);
+});
+
 test("subscriptions with the same id get their own changes under that id", async () => {
-  const { url } = await serve(modern());
+  const { url } = await serve(telling());
   const listen = (): Promise<Response> =>
     send(url, 5, "subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: META });
   const streams = [listen(), listen()];
@@ -311,7 +334,7 @@ test.each([
 ] as const)(
   "%s gets the error of the specification under its id",
   async (_name, method, _meta, others, status, code) => {
-    const { url } = await serve(modern());
+    const { url } = await serve(telling());
     const params = Object.keys(_meta).length === 0 ? {} : { _meta };
     const about = method === "tasks/get" ? { taskId: "none" } : {};
     const headers = method === "tasks/get" ? { "Mcp-Name": "none", ...others } : others;
@@ -325,7 +348,7 @@ test.each([
 );
 
 test("a header that contradicts an argument is refused without effect; an encoded one is read", async () => {
-  const { url } = await serve(modern());
+  const { url } = await serve(telling());
   const region = (value: string) => ({ name: "region", arguments: { region: value }, _meta: META });
   for (const header of [{}, { "Mcp-Param-Region": "us" }, { "Mcp-Param-Region": "=?base64?e%?=" }]) {
     const wrong = await send(url, 1, "tools/call", region("eu"), header);
