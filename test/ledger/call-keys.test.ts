@@ -77,6 +77,20 @@ test("a repeat with a reason has a key of its own, unless the outcome of the fir
   expect(keyOf(named({}), again), "an argument like any other").not.toEqual(shared);
 });
 
+test("a key function that fails is named with its error, and an empty key is refused", () => {
+  const keyed = (key: () => string) => named({ dedupe: { scope: "session", key } });
+  const failing = keyed(() => {
+    throw new Error("no order in the input");
+  });
+  expect(() => keyOf(failing, {})).toThrow(/charge: its dedupe.key threw: .*no order in the input/);
+  expect(() =>
+    keyOf(
+      keyed(() => ""),
+      {},
+    ),
+  ).toThrow(/charge: its dedupe.key returned ""/);
+});
+
 test("the key of a known call, as earlier releases have stored it", () => {
   expect(keyOf(named({}), { order: "17", lines: [1, 2.5, "é"] }).key).toBe(
     "k1_b4f9036e3b9684e38066b2dec05b5460d33f1f23a7db03ce507b9b228ff9a4b6",
