@@ -350,6 +350,32 @@ describe("the key ring", () => {
     expect(await textOfSession(holdfast, "s")).toContain("use sk-****");
     expect(await place.bytes()).not.toContain("sk-");
   });
+
+  test("a codec before the encryption is told the same place for every record, both ways", async () => {
+    const place = made(sqlite);
+    const seen = { encode: [] as string[], decode: [] as string[] };
+    const noting: PayloadCodec = {
+      name: "noting",
+      encode: (text, at) => {
+        seen.encode.push(JSON.stringify(at));
+        return text;
+      },
+      decode: (payload, at) => {
+        seen.decode.push(JSON.stringify(at));
+        return payload as string;
+      },
+    };
+    const options = { encryption: encryptionOf(place), codecs: [noting] };
+    for (const text of ["first", "second"]) {
+      const holdfast = await open(undefined, { ...options, store: await place.store() });
+      open_.push(holdfast);
+      await using session = await holdfast.session("s");
+      await session.append({ role: "user", text });
+    }
+    expect(seen.decode.length).toBeGreaterThan(0);
+    expect(seen.decode.filter((each) => !seen.encode.includes(each))).toEqual([]);
+    expect(seen.decode.map((each) => (JSON.parse(each) as { stream: string }).stream)).toContain("session/s");
+  });
 });
 
 test.each([
