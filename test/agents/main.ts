@@ -399,9 +399,11 @@ async function runAll(given: readonly string[]): Promise<boolean> {
         continue;
       }
       const started = Date.now();
-      const project = new Project(name, driver, installed.packages);
-      const wrong = await messageOf(() => run(project, isRecording));
-      recordings.push(...project.hookInputs());
+      const wrong = await messageOf(async () => {
+        const project = new Project(name, driver, installed.packages);
+        await run(project, isRecording);
+        recordings.push(...project.hookInputs());
+      });
       const seconds = (Date.now() - started) / 1_000;
       table.add(title, name, wrong === null, seconds);
       const mark = wrong === null ? "ok  " : "FAIL";
