@@ -75,7 +75,7 @@ test("losing the live file ends leases early, but never lowers a token", async (
   const two = await folder.open({ clock });
   expect(await take(two, "two")).toMatchObject({ outcome: "granted", lease: { token: 2 } });
   const late = write(name, 0, [1], { guards: [{ lease: name, token: 1 }] });
-  expect(await append(two, late)).toMatchObject({ outcome: "fenced", now: { token: 2 } });
+  expect(await append(two, late)).toMatchObject({ outcome: "fenced", now: { token: 2, remainingMs: 1_000 } });
 });
 
 test("every grant and release is a line, and its tokens only grow", async () => {
