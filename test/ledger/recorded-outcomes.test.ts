@@ -101,3 +101,15 @@ test("an outcome that the store refuses for good is sent once, and the call stay
   isRunning = false;
   expect(session.openCalls).toMatchObject([{ callId: "c1" }]);
 });
+
+test("a call that only repeats a finished one under another id does not reopen a session", async () => {
+  await using holdfast = await open("memory:");
+  await using session = await holdfast.session("s");
+  let runs = 0;
+  const charge = charging({ execute: () => ++runs });
+  await session.call({ tool: charge, args: { eur: 5 }, callId: "c1" });
+  await session.complete();
+  const again = await session.call({ tool: charge, args: { eur: 5 }, callId: "c2" });
+  expect(again).toMatchObject({ status: "completed", value: 1, replayed: true });
+  expect({ runs, status: session.status }).toEqual({ runs: 1, status: "completed" });
+});
