@@ -173,7 +173,9 @@ test("a look that has refused 5,000 files leaves the rest to the next one, and s
   const copy = await make();
   const folder = join(copy.root, ".planning");
   const texts = badFiles(REFUSED_PER_LOOK + 7);
-  for (const text of texts) writeFileSync(join(folder, "events", nameOf(text)), text);
+  const sound = forge({ t: AT, at: AT });
+  for (const text of [...texts, fileOf([sound]).text])
+    writeFileSync(join(folder, "events", nameOf(text)), text);
   const look = async () => {
     const notes: string[] = [];
     await mergeAllEvents(copy.journal, folder, (error) => notes.push((error as Error).message));
@@ -181,12 +183,12 @@ test("a look that has refused 5,000 files leaves the rest to the next one, and s
   };
   expect(await look()).toEqual([
     expect.stringMatching(/^4980 more files .* were not merged$/),
-    expect.stringMatching(/^7 more files .* were not read yet/),
+    expect.stringMatching(/^[78] more files .* were not read yet/),
   ]);
-  expect(await unseenEventFiles(copy.journal, folder)).toHaveLength(7);
   expect(await look()).toEqual([expect.stringMatching(/^4987 more files/)]);
   // A sync goes on as well, and no later command reads any of them.
   await copy.folder.sync();
+  expect(copy.goal.state.known.has(sound.uid), "a valid file among them is merged").toBe(true);
   expect(await unseenEventFiles(copy.journal, folder)).toEqual([]);
 });
 
