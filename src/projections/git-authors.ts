@@ -17,7 +17,12 @@ const AUTHOR_CHARACTERS = 128;
 const MAX_NAMED = 200;
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 
-const AS_SOURCE = "--format=%x01%H%x00%an";
+/**
+ * Before each commit. A name may hold any other control character, and could end one entry and begin another
+ * with the hash of an honest commit. An empty name leaves two NULs side by side, never three.
+ */
+const BEGINNING = "\0\0\0";
+const AS_SOURCE = "--format=%x00%x00%x00%H%x00%an";
 
 function readSource(text: string): CommitSource | null {
   const [commit = "", name = ""] = text.split("\0");
@@ -41,7 +46,7 @@ export async function sourcesOf(
   const paths = names.length > MAX_NAMED ? [inFolder] : names.map((name) => `${inFolder}/${name}`);
   const asked = ["--diff-filter=A", "--no-renames", "--name-only", AS_SOURCE, "--", ...paths];
   const sources = new Map<string, CommitSource>();
-  for (const commit of (await readGit(repository, ["log", ...asked]))?.split("\x01") ?? []) {
+  for (const commit of (await readGit(repository, ["log", ...asked]))?.split(BEGINNING) ?? []) {
     const [head = "", ...files] = commit.split("\n");
     const source = readSource(head);
     if (source) for (const file of files) sources.set(file, source);
@@ -178,7 +183,7 @@ export class EditSources {
     const format = `${AS_SOURCE}%x00%P`;
     const text = await this.read("log", format, ...asked);
     return (
-      text?.split("\x01").flatMap((each) => {
+      text?.split(BEGINNING).flatMap((each) => {
         const source = readSource(each.trim());
         const [, , parents = ""] = each.trim().split("\0");
         return source ? [{ ...source, isMerge: parents.includes(" ") }] : [];
