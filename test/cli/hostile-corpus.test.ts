@@ -22,6 +22,7 @@ import {
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BY, fileOf, forge, headOf, nameOf } from "../projections/forged-events.ts";
+import { removeProject } from "../remove-project.ts";
 import { CommandLine } from "./command-line.ts";
 
 const MB = 1_000_000;
@@ -252,7 +253,7 @@ test("every hook and command ends, says what it refused, and costs at most a few
       await look(sound, "base");
       await look(planted, "first");
       await look(planted, "later");
-      for (const each of [sound, planted]) rmSync(each, { recursive: true, force: true });
+      for (const each of [sound, planted]) removeProject(each);
     }
     slow = slow.filter((index) => {
       const { base, first, later } = costs[index] as Cost;
