@@ -18,7 +18,7 @@
  *
  * | written by | becomes |
  * |---|---|
- * | git, with both sides of a conflict | rendered again; backed up if a line is in no rendering, here or of a side |
+ * | git, with both sides of a conflict | rendered again; backed up if a line is in no known rendering |
  * | git, by a merge of lines that intact renderings of its sides have | rendered again |
  * | git, JSON or a record file | rendered again, and backed up |
  * | git, STATE.md | applied cautiously, see `cautious` |

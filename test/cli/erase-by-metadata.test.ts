@@ -1,4 +1,4 @@
-// `holdfast session erase --metadata`: all sessions of one user, after a rehearsal, and nothing of anyone else.
+// `holdfast session erase --metadata` erases all sessions of one user, and no others.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// What a writer is told if its commit wrote nothing: the error names who has the lease, the key or what lacks.
+// A commit that wrote nothing: its error names the holder of the lease or of the key, or what is missing.
 
 import { expect, test } from "vitest";
 import { commitResult, Journal, Lease, OwnedLog } from "../../src/journal/index.ts";

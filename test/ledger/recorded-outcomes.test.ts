@@ -1,4 +1,4 @@
-// How outcomes are recorded: the vendor's key after a failure, what verify rules out, and a store that refuses.
+// How outcomes are recorded: the vendor's key after a failure, what verify rules out, a store that refuses.
 
 import { expect, test } from "vitest";
 import { z } from "zod";

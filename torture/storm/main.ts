@@ -4,7 +4,8 @@
  *
  *     npm run storm -- [--seeds 11,21,42] [--clones 5] [--operations 40] [--skew-hours 10]
  *
- * Every second seed runs with skewed clocks; with `--skew-hours`, all of them. Exits with 1 if anything broke. `docs/why/torture.md` explains it.
+ * Every second seed runs with skewed clocks; with `--skew-hours`, all of them. Exits with 1 if anything broke.
+ * `docs/why/torture.md` explains it.
  */
 
 import { parseArgs } from "node:util";
