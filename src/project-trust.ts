@@ -206,7 +206,7 @@ function committed(home: string, path: string): HoldfastError {
 
 function notFolder(path: string, what: "link" | "file"): HoldfastError {
   return new HoldfastError("STORE_UNTRUSTED", `${path}: it is a ${what}, and hooks write to this folder`, {
-    hint: `Look at what it ${what === "link" ? "leads to" : "holds"}, then remove it: rm ${shellWord(path)}. Nothing was opened.`,
+    hint: `Look at what it is, then remove the ${what}: rm ${shellWord(path)}. Nothing was opened.`,
     data: { path, reason: what },
   });
 }

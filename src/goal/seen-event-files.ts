@@ -39,8 +39,8 @@ const MAX_NAMES = 100_000;
 const REFUSED_FOLD = `refused-event-files@3.${GOAL_FOLD_VERSION}`;
 const MAX_REFUSED = 100_000;
 /**
- * A look that has refused so many files reads no more, and the next command goes on. Valid files do not count,
- * so a look at a sound folder always reads all of it.
+ * A look that has refused so many files reads no more, and the next command goes on. Valid files do not
+ * count, so a look at a sound folder always reads all of it.
  */
 export const REFUSED_PER_LOOK = 5_000;
 
@@ -164,8 +164,8 @@ function parseSeen(text: string): SeenFiles {
 }
 
 /**
- * The signature of a file whose content has the hash that is its name. No other content can be valid under that
- * name, so nothing has to be compared: thousands of such files cost no system call each.
+ * The signature of a file whose content has the hash that is its name. No other content can be valid under
+ * that name, so nothing has to be compared: thousands of such files cost no system call each.
  */
 export const FITS_NAME = "fits its name";
 

@@ -140,8 +140,8 @@ export function gitDirectory(folder: string): string | null {
 
 /**
  * The output of a git command that only reads; null if git is missing, fails or takes too long. Paths start
- * at the root of the repository, where git runs. A commit can put a whole bare repository (`HEAD`, `objects/`,
- * `refs/`) into `.planning/`, and git would answer from that one if it ran there.
+ * at the root of the repository, where git runs. A commit can put a whole bare repository (`HEAD`,
+ * `objects/`, `refs/`) into `.planning/`, and git would answer from that one if it ran there.
  */
 export function readGit({ root }: Repository, args: readonly string[]): Promise<string | null> {
   const quiet = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"];

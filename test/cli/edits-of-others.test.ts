@@ -14,7 +14,6 @@ import {
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { noteAgentEdit } from "../../src/operations/index.ts";
-import { sourcesOf } from "../../src/projections/git-authors.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { runInside } from "./inside.ts";
 
@@ -147,17 +146,6 @@ describe("a commit of somebody else that edits STATE.md", () => {
     await here("rebuild");
     expect(await shown()).toMatchObject(UNCHANGED);
   });
-});
-
-test("an author's name cannot put another commit in the place of its own", async () => {
-  const honest = git(project, "ann", "rev-parse", "HEAD").trim();
-  const name = `mallory\u0001${honest}`;
-  mkdirSync(join(theirs, "events"));
-  writeFileSync(join(theirs, "events", "a.jsonl"), "x");
-  commit(theirs, name);
-  const sourceOf = await sourcesOf(theirs, "events", new Map([["uid", "a.jsonl"]]));
-  const own = git(theirs, "ann", "rev-parse", "HEAD").trim();
-  expect(sourceOf("uid")).toEqual({ commit: own, author: `mallory ${honest}` });
 });
 
 test("an edit of the user is theirs, committed or not", async () => {

@@ -108,6 +108,18 @@ test("a forged act of a person is labelled, listed and without effect until a pe
   expect(await data("blockers")).toMatchObject({ active: 0 });
 });
 
+test("an author's name cannot put another commit in the place of its own", async () => {
+  const honest = git(project, "ann", "rev-parse", "HEAD").trim();
+  const name = `mallory\u0001${honest}`;
+  plant({ root: theirs }, await forgeries(), "app");
+  git(theirs, name, "add", "-A");
+  git(theirs, name, "commit", "-qm", "nothing to see");
+  const commit = git(theirs, "mallory", "rev-parse", "HEAD").slice(0, 10);
+  git(project, "ann", "pull", "-q", "--ff-only", theirs, "main");
+  const origin = `from a pull, unsigned (commit ${commit} by "mallory ${honest}")`;
+  expect(await data("review")).toMatchObject({ waiting: [{ by: "ann", origin }] });
+});
+
 const hasKeygen = works("sh", "-c", "command -v ssh-keygen");
 
 test.skipIf(!hasKeygen)(

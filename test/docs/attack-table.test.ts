@@ -19,6 +19,7 @@ const TESTS: Readonly<Record<string, string>> = {
   "9 forged files": "two clones that pull hostile files in any orders end equal",
   "pulled acts": "change nothing, are listed with their origin",
   "edits of STATE.md": "is not hidden by a bare repository that the commit puts into .planning",
+  "events in a commit whose author": "an author's name cannot put another commit",
   "configuration files with code": "holdfast %s runs no code of a clone",
   "signatures: a foreign key": "%s have no effect, and wait for a person",
   "a list of signers": "do not count by a list of signers inside the repository",
