@@ -228,7 +228,7 @@ function patchedFiles(root: string, files: readonly TouchedFile[]): FileBelow[] 
   });
 }
 
-/** Null: it was deleted. `UNSEEN_HASH`: somebody has changed it since, so its content then is not known. */
+/** Null: it was deleted. `UNSEEN_HASH`: it has changed since, so its content then is not known. */
 function hashOf({ root, path, stamp }: FileBelow): string | null {
   if (stamp === null) return null;
   try {
@@ -292,8 +292,8 @@ async function note(
 }
 
 /**
- * Records the last content of each file. A file that the goal already has so is skipped, also one that
- * somebody has changed since: the hash that the goal has for it differs from the file, as it should.
+ * Records the last content of each file. A file that the goal already has so is skipped. So is one that has
+ * changed since: the goal's hash of it differs from the file, as it should.
  */
 async function recordFiles(
   goal: SessionRecorder,

@@ -39,8 +39,8 @@ export interface TouchedFile {
   /** Relative to the root, with `/` as separator. */
   readonly path: string;
   /**
-   * Size and time of the last change, such as `120-1795061855505.25`; null: no such file. Ingestion hashes the
-   * content if the file still has this stamp. Hooks do not: loading the code for that takes them too long.
+   * Size and time of the last change, such as `120-1795061855505.25`; null: no such file. Ingestion hashes
+   * the content if the file still has this stamp. Hooks do not: loading the code for that takes too long.
    */
   readonly stamp: string | null;
   /** The tool made the file. */

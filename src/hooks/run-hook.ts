@@ -300,9 +300,9 @@ function readInput(event: HookEvent | undefined): Promise<string> {
 }
 
 /**
- * Reads an object of JSON from a pipe or a file without Node's streams, which take a tenth of a start to load.
- * Half an object from an agent that never closes stdin blocks until the agent's own timeout. False: the stream
- * has to read the rest.
+ * Reads an object of JSON from a pipe or a file without Node's streams, which take a tenth of a start to
+ * load. Half an object from an agent that never closes stdin blocks until the agent's own timeout. False:
+ * the stream has to read the rest.
  */
 function readBlocking(chunks: Buffer[]): boolean {
   try {

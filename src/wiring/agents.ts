@@ -244,7 +244,7 @@ const opencode: AgentRow = {
       path: "opencode.json",
       format: "json",
       wanted: (launch) => ({
-        // opencode adds it to a file without it, and git would have a change that nobody made.
+        // opencode adds it to a file without it, and git would show a change of a tracked file.
         $schema: "https://opencode.ai/config.json",
         plugin: [(launch.package ?? "./node_modules/holdfast") + OPENCODE_PLUGIN],
       }),

@@ -60,7 +60,7 @@ test("a schema that allows no further fields is listed with room for the note", 
     tell(each.result?.tools ? { ...each, result: { tools: ${JSON.stringify(tools)} } } : each);`;
   proxy = await RawProxy.start(list, "tools: {}", first);
   const { result } = await proxy.ask(1, "tools/list", {});
-  const [tool] = (result ?? {})["tools"] as [{ outputSchema: typeof closed }];
+  const [tool] = Object(result)["tools"] as [{ outputSchema: typeof closed }];
   expect(Object.keys(tool.outputSchema.properties)).toEqual(["paid", "holdfast/note"]);
   expect(tool.outputSchema.additionalProperties).toBe(false);
 });
