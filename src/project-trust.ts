@@ -60,8 +60,7 @@ function refuse(home: string, index: ProjectPlace["index"], from: string, runnin
   if (!lstatSync(home, { throwIfNoEntry: false })) return;
   if (index && isTracked(index)) throw committed(home, index.path);
   const hooks = join(home, "hooks");
-  const what = otherThanFolder(hooks);
-  if (what !== null) throw notFolder(hooks, what);
+  if (isLink(hooks)) throw linked(hooks);
   const { uid, env } = running;
   if (uid === undefined || isNamed(home, env["HOLDFAST_TRUST"])) return;
   for (const path of [home, ...FILES.map((name) => join(home, name))]) {
@@ -73,15 +72,13 @@ function refuse(home: string, index: ProjectPlace["index"], from: string, runnin
   }
 }
 
-function otherThanFolder(path: string): "link" | "file" | null {
+function isLink(path: string): boolean {
   try {
-    const stat = lstatSync(path, { throwIfNoEntry: false });
-    if (!stat || stat.isDirectory()) return null;
-    return stat.isSymbolicLink() ? "link" : "file";
+    return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
   } catch (error) {
     // `home` may be a file that a configuration names as the store, or unreadable: opening it says so.
     if (["EACCES", "EPERM", "ENOTDIR", "ELOOP"].includes((error as NodeJS.ErrnoException).code ?? ""))
-      return null;
+      return false;
     throw error;
   }
 }
@@ -204,10 +201,10 @@ function committed(home: string, path: string): HoldfastError {
   });
 }
 
-function notFolder(path: string, what: "link" | "file"): HoldfastError {
-  return new HoldfastError("STORE_UNTRUSTED", `${path}: it is a ${what}, and hooks write to this folder`, {
-    hint: `Look at what it is, then remove the ${what}: rm ${shellWord(path)}. Nothing was opened.`,
-    data: { path, reason: what },
+function linked(path: string): HoldfastError {
+  return new HoldfastError("STORE_UNTRUSTED", `${path}: it is a link, and hooks write to this folder`, {
+    hint: `Look at where it leads, then remove the link: rm ${shellWord(path)}. Nothing was opened.`,
+    data: { path, reason: "link" },
   });
 }
 

@@ -20,7 +20,6 @@
 import {
   appendFileSync,
   closeSync,
-  existsSync,
   fstatSync,
   mkdirSync,
   openSync,
@@ -174,7 +173,8 @@ export class Spool {
   }
 
   static all(folder: string): Spool[] {
-    if (!existsSync(folder)) return [];
+    // A file in its place keeps hooks from recording, which they report, and nothing else from working.
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return [];
     const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
     return names.map((name) => new Spool(folder, name.slice(0, -".jsonl".length)));
   }
