@@ -37,7 +37,7 @@ const TESTS: Readonly<Record<string, string>> = {
   "a committed link in the place of `.planning`": "is neither read nor written through",
   "a file in the place of `.planning`": "a committed file in the place of .planning is named",
   "links in the place of settings": "outside the project is refused",
-  "a link or a file in the place of `.holdfast/hooks`": "a link in the place of the hooks' folder",
+  "a link in the place of `.holdfast/hooks`": "a link in the place of the hooks' folder",
   "a `.git` file or link": "a forged or copied .git file nowhere",
   "secrets in errors": "leaves its key in .planning/",
   "MCP server: foreign ids": "under an id that the client did not ask",
