@@ -8,26 +8,12 @@
  * stay in the spool and the next one ingests them.
  */
 
-import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import { Journal } from "../journal/index.ts";
 import { openStore } from "../open-store.ts";
 import { findStore, ingestAgents, locateStore, openOptionsOf, type StorePlace } from "../operations/index.ts";
-
-/** `from` is the folder in which the hook looked for the store; the new process looks from there too. */
-export function startIngest(verb: string, from: string): void {
-  const [, program = ""] = process.argv;
-  const child = spawn(process.execPath, [...process.execArgv, program, "hook", verb], {
-    cwd: from,
-    detached: true,
-    stdio: "ignore",
-  });
-  // If it cannot start, the lines stay in the spool for the next one.
-  child.on("error", () => undefined);
-  child.unref();
-}
 
 /** Output of the background process: `warn` also goes to the log file, `say` only to the terminal. */
 export interface Reporter {

@@ -119,7 +119,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
   // Uses the agent of the command line: Cursor expects the answer of Claude Code from a hook of Claude Code.
   print(hookAnswer(agent ?? "claude", event ?? "stop", context));
   // Starts the process after the answer, so that it takes no CPU time from it.
-  if (ingestFrom !== null) await spawnIngest(home, ingestFrom);
+  if (ingestFrom !== null) spawnIngest(home, ingestFrom);
   process.exit(0);
 }
 
@@ -234,10 +234,22 @@ async function markEdits(about: AgentEvent, place: StorePlace): Promise<void> {
   await markAgentEdits(about, place);
 }
 
-async function spawnIngest(home: string | null, from: string): Promise<void> {
+/**
+ * Starts `background.ts` in a process of its own, without loading it here: the agent waits for this process.
+ * `from` is the folder in which the hook looked for the store; the new process looks from there too.
+ */
+function spawnIngest(home: string | null, from: string): void {
   try {
-    const { startIngest } = await import("./background.ts");
-    startIngest(INGEST, from);
+    const { spawn } = process.getBuiltinModule("node:child_process");
+    const [, program = ""] = process.argv;
+    const child = spawn(process.execPath, [...process.execArgv, program, "hook", INGEST], {
+      cwd: from,
+      detached: true,
+      stdio: "ignore",
+    });
+    // If it cannot start, the lines stay in the spool for the next one.
+    child.on("error", () => undefined);
+    child.unref();
   } catch (error) {
     logError(home, INGEST, error);
   }

@@ -16,8 +16,8 @@ const [, , home = "."] = process.argv;
  * hook at every tool use gets Node's modules without an import, which would load the streams of `node:fs` too.
  */
 const WAYS = [
-  { name: "hook touched", by: ["hooks"], most: 60_000, importsNode: false },
-  { name: "hook session-start", by: ["hooks", "briefing"], most: 341_000 },
+  { name: "hook touched", by: ["hooks"], most: 61_000, importsNode: false },
+  { name: "hook session-start", by: ["hooks", "briefing"], most: 342_000 },
   { name: "mcp until its first answers", by: ["fast-paths", "mcp-command", "front"], most: 180_000 },
   { name: "status", by: ["fast-paths", "status"], most: 386_000 },
 ];
