@@ -60,6 +60,11 @@ const CROWD: Work = {
   what: "turn, sixteen at once",
   order: { act: "turn", sessions: 16, count: 30, group: "crowd" },
 };
+/** So many that V8 has compiled each side's code, as in a server that has run for a minute. */
+const WARM_UPS: readonly Order[] = [
+  { act: "request", sessions: 1, count: 20, series: 50, group: "warm" },
+  { act: "turn", sessions: 1, count: 100, series: 10, group: "warm" },
+];
 const SEEDS: readonly Order[] = [
   { act: "seed", sessions: 1, count: 10, series: 5, group: "young" },
   { act: "seed", sessions: 1, count: 850, group: "old" },
@@ -152,14 +157,19 @@ class Bench {
   }
 
   async all(): Promise<void> {
+    await this.make(WARM_UPS);
     await this.measure([ONE]);
     await this.measure([SIXTEEN]);
-    for (const [name, child] of this.sides) {
-      for (const seed of SEEDS) if (reaches(name, seed)) await ask(child, seed);
-    }
+    await this.make(SEEDS);
     // Together, so that both meet the same load: their ratio says whether a long session is slower.
     await this.measure([TURN, OLD]);
     await this.measure([CROWD]);
+  }
+
+  /** Without measuring. */
+  private async make(orders: readonly Order[]): Promise<void> {
+    for (const [name, child] of this.sides)
+      for (const order of orders) if (reaches(name, order)) await ask(child, sized(name, order));
   }
 
   /** All works on all sides, by turns. The first round is not counted. */
