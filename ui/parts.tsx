@@ -41,7 +41,6 @@ export function Age({ at, words = "#" }: { at: string | null; words?: string }):
   );
 }
 
-/** The command that does the same, ready to be copied. */
 /** Commands that need no store. */
 const WITHOUT_STORE = /^holdfast (?:demo|new)\b/;
 
@@ -51,7 +50,7 @@ export function typedLine(line: string): string {
   return `${line.replace(/^holdfast/, program)}${WITHOUT_STORE.test(line) ? "" : store}`;
 }
 
-/** A command, or several, each written as `holdfast …`. */
+/** The command that does the same, or several, ready to be copied. Each is written as `holdfast …`. */
 export function Command({ line }: { line: string | readonly string[] }): JSX.Element {
   const [isCopied, setCopied] = useState(false);
   const text = [line].flat().map(typedLine).join("\n");

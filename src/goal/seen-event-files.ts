@@ -39,7 +39,7 @@ const MAX_NAMES = 100_000;
 const REFUSED_FOLD = `refused-event-files@3.${GOAL_FOLD_VERSION}`;
 const MAX_REFUSED = 100_000;
 /**
- * A look that has refused so many files reads no more, and the next command goes on. Valid files do not
+ * A look that has refused so many files reads no more; the next one reads the others. Valid files do not
  * count, so a look at a sound folder always reads all of it.
  */
 export const REFUSED_PER_LOOK = 5_000;
